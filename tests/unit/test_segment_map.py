@@ -57,14 +57,14 @@ def test_the_answers_of_a_segment_map_do_not_depend_on_its_chunks(tmp_path, monk
     path.write_bytes(data)
     with RealFilesystem().open_read(str(path)) as file:
         whole = asked(SegmentMap(file, None), last, random.Random(seed))
-        monkeypatch.setattr(segment_map, "_PART_BYTES", 1)
+        monkeypatch.setattr(segment_map, "_READ_BYTES", 1)
         monkeypatch.setattr(scan, "CHUNK_BYTES", 150)
         monkeypatch.setattr(scan, "CHUNK_BYTES", 150)
         assert asked(SegmentMap(file, None), last, random.Random(seed + 1)) == whole
 
 
 def test_the_first_records_do_not_wait_for_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(segment_map, "_PART_BYTES", 1000)
+    monkeypatch.setattr(segment_map, "_READ_BYTES", 1000)
     monkeypatch.setattr(scan, "CHUNK_BYTES", 500)
     monkeypatch.setattr(scan, "CHUNK_BYTES", 500)
     path = tmp_path / "00000000000000000000.log"
@@ -90,7 +90,7 @@ def opened(path, parts):
 
 def small_parts(monkeypatch):
     """Read the segment batch by batch, and keep a place in the map for each."""
-    monkeypatch.setattr(segment_map, "_PART_BYTES", 1)
+    monkeypatch.setattr(segment_map, "_READ_BYTES", 1)
     monkeypatch.setattr(segment_map, "_STEP_BYTES", 1)
     monkeypatch.setattr(scan, "CHUNK_BYTES", 60)
     monkeypatch.setattr(scan, "CHUNK_BYTES", 60)

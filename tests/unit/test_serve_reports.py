@@ -8,5 +8,5 @@ def test_reports_of_many_reasons_are_forgotten(monkeypatch):
     notes = []
     closed = server_module._Closed(notes.append, lambda: 0.0)
     for reason in ("a", "a", "b", "a"):
-        closed.tell(("host", 1), reason)
+        closed.report(("host", 1), reason)
     assert [note.message[-1] for note in notes] == ["a", "b", "a"]

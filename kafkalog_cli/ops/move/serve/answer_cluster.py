@@ -23,14 +23,14 @@ _MOST_PARTITIONS = 2000
 
 
 def metadata(broker: Broker, request: Request) -> Message:
-    """Answer the asked topics, or all."""
-    asked = request.body["topics"]
+    """Answer the requested topics, or all."""
+    requested = request.body["topics"]
     catalog = broker.catalog
-    is_all = asked is None or (request.version == 0 and not asked)
+    is_all = requested is None or (request.version == 0 and not requested)
     topics = (
         [_topic(broker, topic) for topic in catalog.topics.values()]
         if is_all
-        else [_asked_topic(broker, one) for one in request.distinct("topics", "name", "topicId")]
+        else [_requested_topic(broker, topic) for topic in request.distinct("topics", "name", "topicId")]
     )
     return {
         "brokers": [_node(broker, request.caller)],
@@ -40,13 +40,13 @@ def metadata(broker: Broker, request: Request) -> Message:
     }
 
 
-def _asked_topic(broker: Broker, asked: Message) -> Message:
+def _requested_topic(broker: Broker, requested: Message) -> Message:
     """Return a topic by its id, or by its name if the id is zero."""
-    topic_id, name = asked.get("topicId", ZERO_UUID), asked["name"]
+    topic_id, name = requested.get("topicId", ZERO_UUID), requested["name"]
     by_id = topic_id != ZERO_UUID
-    found = broker.catalog.by_id.get(topic_id) if by_id else broker.catalog.topics.get(name or "")
-    if found is not None:
-        return _topic(broker, found)
+    topic = broker.catalog.by_id.get(topic_id) if by_id else broker.catalog.topics.get(name or "")
+    if topic is not None:
+        return _topic(broker, topic)
     error = ApiError.UNKNOWN_TOPIC_ID if by_id else unknown_topic(name)
     return {
         "errorCode": error, "name": name or ("" if not by_id else None), "topicId": topic_id,
@@ -66,15 +66,15 @@ def _topic(broker: Broker, topic: ServedTopic) -> Message:
 def _partition(broker: Broker, topic: ServedTopic, number: int) -> Message:
     """Return a partition. One that is in no log directory has no leader: assignors count partitions from 0 on."""
     node = broker.catalog.node_id
-    found: Message = {"partitionIndex": number, "replicaNodes": [node], **_NO_ELR}
+    partition: Message = {"partitionIndex": number, "replicaNodes": [node], **_NO_ELR}
     served = topic.partitions.get(number)
     if served is None:
         return {
-            **found, "errorCode": ApiError.LEADER_NOT_AVAILABLE, "leaderId": -1, "leaderEpoch": NO_EPOCH,
+            **partition, "errorCode": ApiError.LEADER_NOT_AVAILABLE, "leaderId": -1, "leaderEpoch": NO_EPOCH,
             "isrNodes": [], "offlineReplicas": [node],
         }  # fmt: skip
     return {
-        **found, "leaderId": node, "leaderEpoch": served.leader_epoch, "isrNodes": [node], "offlineReplicas": [],
+        **partition, "leaderId": node, "leaderEpoch": served.leader_epoch, "isrNodes": [node], "offlineReplicas": [],
     }  # fmt: skip
 
 
@@ -84,12 +84,12 @@ def describe_topic_partitions(broker: Broker, request: Request) -> Message:
     cursor = body["cursor"] or {"topicName": "", "partitionIndex": 0}
     left = max(1, min(body["responsePartitionLimit"], _MOST_PARTITIONS))
     topics: list[Message] = []
-    for name in sorted({one["name"] for one in body["topics"]} or catalog.topics):
+    for name in sorted({topic["name"] for topic in body["topics"]} or catalog.topics):
         if name < cursor["topicName"]:
             continue
         if not left:
             return {"topics": topics, "nextCursor": {"topicName": name, "partitionIndex": 0}}
-        topic = _asked_topic(broker, {"name": name})
+        topic = _requested_topic(broker, {"name": name})
         first = max(0, cursor["partitionIndex"]) if name == cursor["topicName"] else 0
         whole = topic["partitions"]
         topics.append({**topic, "partitions": whole[first : first + left]})
@@ -106,7 +106,7 @@ def _node(broker: Broker, caller: Caller) -> Message:
 def describe_cluster(broker: Broker, request: Request) -> Message:
     """Answer this broker, which is the controller too, but has no endpoint of a controller."""
     node, kind = _node(broker, request.caller), request.body.get("endpointType", _BROKERS)
-    found: Message = {
+    cluster: Message = {
         "clusterId": broker.catalog.cluster_id or "",
         "controllerId": broker.catalog.node_id,
         "brokers": [{**node, "brokerId": node["nodeId"]}],
@@ -114,12 +114,12 @@ def describe_cluster(broker: Broker, request: Request) -> Message:
         "endpointType": _BROKERS,
     }
     if kind == _BROKERS:
-        return found
+        return cluster
     error, message = ApiError.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {kind}"
     if kind == _CONTROLLERS:
         error = ApiError.MISMATCHED_ENDPOINT_TYPE
         message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
-    return {**found, "errorCode": error, "errorMessage": message, "clusterId": "", "controllerId": -1, "brokers": []}
+    return {**cluster, "errorCode": error, "errorMessage": message, "clusterId": "", "controllerId": -1, "brokers": []}
 
 
 def find_coordinator(broker: Broker, request: Request) -> Message:
@@ -128,9 +128,9 @@ def find_coordinator(broker: Broker, request: Request) -> Message:
     is_known = request.body.get("keyType", 0) in _COORDINATED
     error = ApiError.NONE if is_known else ApiError.INVALID_REQUEST
     message = None if is_known else f"kafkalog serves only coordinators of {' and '.join(_COORDINATED.values())}"
-    found = {**node, "errorCode": error, "errorMessage": message}
+    coordinator = {**node, "errorCode": error, "errorMessage": message}
     keys = request.body.get("coordinatorKeys", [])
-    return {**found, "coordinators": [{**found, "key": key} for key in keys]}
+    return {**coordinator, "coordinators": [{**coordinator, "key": key} for key in keys]}
 
 
 def no_reassignments(_broker: Broker, _request: Request) -> Message:
@@ -158,13 +158,14 @@ def describe_configs(broker: Broker, request: Request) -> Message:
     """Answer settings, each with its source."""
     return {
         "results": [
-            _configs_of(broker, asked) for asked in request.distinct("resources", "resourceType", "resourceName")
+            _configs_of(broker, requested)
+            for requested in request.distinct("resources", "resourceType", "resourceName")
         ]
     }
 
 
-def _configs_of(broker: Broker, asked: Message) -> Message:
-    kind, name = asked["resourceType"], asked["resourceName"]
+def _configs_of(broker: Broker, requested: Message) -> Message:
+    kind, name = requested["resourceType"], requested["resourceName"]
     result: Message = {"resourceType": kind, "resourceName": name, "errorMessage": None, "configs": []}
     try:
         settings = _settings(broker, kind, name)
@@ -173,27 +174,27 @@ def _configs_of(broker: Broker, asked: Message) -> Message:
     if settings is None:
         missing = unknown_topic(name) if kind == _TOPIC else ApiError.INVALID_REQUEST
         return {**result, "errorCode": missing, "errorMessage": f"{name} is not served"}
-    keys = asked["configurationKeys"]
-    return {**result, "configs": [_config(*one) for one in settings if keys is None or one[0] in keys]}
+    keys = requested["configurationKeys"]
+    return {**result, "configs": [_config(*setting) for setting in settings if keys is None or setting[0] in keys]}
 
 
 def _settings(broker: Broker, kind: int, name: str) -> Iterable[tuple[str, str | None, int]] | None:
     """Return settings as name, value and number of their source; None for a topic or broker that is not served."""
     settings, log_dir = broker.catalog.settings, broker.catalog.log_dirs.log_dirs[0]
-    found: Iterable[Setting] = ()
+    own: Iterable[Setting] = ()
     topic = broker.catalog.topics.get(name) if kind == _TOPIC else None
     if topic is not None:
         log_dir = next(iter(topic.partitions.values())).copy.path.rpartition("/")[0]
-        found = [one for one in settings.topic_config(log_dir, name).values() if one.name in TOPIC_KEYS]
+        own = [setting for setting in settings.topic_config(log_dir, name).values() if setting.name in TOPIC_KEYS]
     elif kind == _BROKER and name == str(broker.catalog.node_id):
-        found = [one for one in settings.topic_config(log_dir, "").values() if one.name in BROKER_KEYS]
+        own = [setting for setting in settings.topic_config(log_dir, "").values() if setting.name in BROKER_KEYS]
     elif kind in {_CLIENT_METRICS, _GROUP} or (kind == _BROKER and not name):
         metadata = settings.metadata(log_dir)
         dynamic = {} if metadata is None else metadata.configs.get((kind, name), {})
-        return [(one, text, _DYNAMIC_SOURCES[kind]) for one, text in sorted(dynamic.items())]
+        return [(key, text, _DYNAMIC_SOURCES[kind]) for key, text in sorted(dynamic.items())]
     else:
         return None
-    return [(one.name, one.text, _SOURCES[one.origin]) for one in found]
+    return [(setting.name, setting.text, _SOURCES[setting.origin]) for setting in own]
 
 
 def _config(name: str, value: str | None, source: int) -> Message:
@@ -206,19 +207,22 @@ def _config(name: str, value: str | None, source: int) -> Message:
 
 def describe_log_dirs(broker: Broker, request: Request) -> Message:
     """Answer the log directories with the copies of served partitions in them."""
-    asked, log_dirs = request.body["topics"], broker.catalog.log_dirs
-    wanted = None if asked is None else {topic["topic"]: set(topic["partitions"]) for topic in asked}
-    found: dict[str, dict[str, list[Message]]] = {path.rstrip("/"): {} for path in log_dirs.log_dirs}
+    requested, log_dirs = request.body["topics"], broker.catalog.log_dirs
+    numbers_by_topic = None if requested is None else {topic["topic"]: set(topic["partitions"]) for topic in requested}
+    by_log_dir: dict[str, dict[str, list[Message]]] = {path.rstrip("/"): {} for path in log_dirs.log_dirs}
     for topic in broker.catalog.topics.values():
         for number in topic.partitions:
             for copy in log_dirs.copies(topic.name, number):
-                if wanted is None or number in wanted.get(topic.name, ()):
+                if numbers_by_topic is None or number in numbers_by_topic.get(topic.name, ()):
                     size = sum(segment.log.size_bytes for segment in copy.segments)
-                    of_topic = found[copy.path.rpartition("/")[0]].setdefault(topic.name, [])
+                    of_topic = by_log_dir[copy.path.rpartition("/")[0]].setdefault(topic.name, [])
                     of_topic.append({"partitionIndex": number, "partitionSize": size})
     return {
         "results": [
-            {"logDir": log_dir, "topics": [{"name": name, "partitions": one} for name, one in topics.items()]}
-            for log_dir, topics in zip(log_dirs.log_dirs, found.values(), strict=True)
+            {
+                "logDir": log_dir,
+                "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+            }
+            for log_dir, topics in zip(log_dirs.log_dirs, by_log_dir.values(), strict=True)
         ]
     }

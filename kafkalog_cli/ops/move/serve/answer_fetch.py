@@ -6,7 +6,7 @@ from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.move.serve.broker import NO_EPOCH, NO_OFFSET, Broker, Request
-from kafkalog_cli.ops.move.serve.segment_map import RecordsPart
+from kafkalog_cli.ops.move.serve.segment_map import RecordsRange
 from kafkalog_cli.ops.move.serve.served_copy import NoRecords
 from kafkalog_cli.ops.move.serve.served_partition import ServedPartition
 
@@ -41,8 +41,8 @@ def fetch(broker: Broker, request: Request) -> Message:
     budget = _Budget(min(body.get("maxBytes", _MOST_BYTES), _MOST_BYTES))
     responses, has_error = [], False
     for topic in body["topics"]:
-        partitions = [_partition(broker, request, topic, one, budget) for one in topic["partitions"]]
-        has_error |= any(one.get("errorCode", 0) for one in partitions)
+        partitions = [_partition(broker, request, topic, requested, budget) for requested in topic["partitions"]]
+        has_error |= any(partition.get("errorCode", 0) for partition in partitions)
         responses.append({
             "topic": topic.get("topic", ""), "topicId": topic.get("topicId", ZERO_UUID), "partitions": partitions,
         })  # fmt: skip
@@ -51,52 +51,52 @@ def fetch(broker: Broker, request: Request) -> Message:
     return {"responses": responses}
 
 
-def _partition(broker: Broker, request: Request, topic: Message, asked: Message, budget: _Budget) -> Message:
-    number, catalog = asked["partition"], broker.catalog
+def _partition(broker: Broker, request: Request, topic: Message, requested: Message, budget: _Budget) -> Message:
+    number, catalog = requested["partition"], broker.catalog
     is_by_id = request.version >= _BY_ID
-    found = catalog.by_id.get(topic["topicId"]) if is_by_id else catalog.topics.get(topic["topic"])
-    partition = None if found is None else found.partitions.get(number)
+    served_topic = catalog.by_id.get(topic["topicId"]) if is_by_id else catalog.topics.get(topic["topic"])
+    partition = None if served_topic is None else served_topic.partitions.get(number)
     if partition is None:
-        is_unknown_id = is_by_id and found is None
+        is_unknown_id = is_by_id and served_topic is None
         return _failed(number, ApiError.UNKNOWN_TOPIC_ID if is_unknown_id else ApiError.UNKNOWN_TOPIC_OR_PARTITION)
-    stale = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
+    stale = epoch_error(partition, requested.get("currentLeaderEpoch", NO_EPOCH))
     if stale is not ApiError.NONE:
         return _failed(number, stale)
     try:
-        return _records(partition, request, asked, budget)
+        return _records(partition, request, requested, budget)
     except OSError:
         return _failed(number, ApiError.KAFKA_STORAGE_ERROR)
 
 
-def _records(partition: ServedPartition, request: Request, asked: Message, budget: _Budget) -> Message:
+def _records(partition: ServedPartition, request: Request, requested: Message, budget: _Budget) -> Message:
     is_committed = request.body.get("isolationLevel", 0) == _READ_COMMITTED
     end = partition.last_stable_offset if is_committed else partition.high_watermark
-    offset = asked["fetchOffset"]
-    most = max(0, min(asked["partitionMaxBytes"], budget.most - budget.used))
-    found = partition.records(offset, end, most, first_is_whole=not budget.used)
-    if isinstance(found, RecordsPart) and request.version in _OLD_FORMATS:
-        found = _in_format(found, _OLD_FORMATS[request.version])
-    if isinstance(found, NoRecords):
-        return _failed(asked["partition"], _ERRORS[found])
+    offset = requested["fetchOffset"]
+    most = max(0, min(requested["partitionMaxBytes"], budget.most - budget.used))
+    records = partition.records(offset, end, most, first_is_whole=not budget.used)
+    if isinstance(records, RecordsRange) and request.version in _OLD_FORMATS:
+        records = _in_format(records, _OLD_FORMATS[request.version])
+    if isinstance(records, NoRecords):
+        return _failed(requested["partition"], _ERRORS[records])
     aborted: list[Message] | None = [] if is_committed else None
-    if isinstance(found, RecordsPart):
-        budget.used += found.size_bytes
-        if aborted is not None and found.segment.is_transactional:
+    if isinstance(records, RecordsRange):
+        budget.used += records.size_bytes
+        if aborted is not None and records.segment.is_transactional:
             aborted += [
-                {"producerId": one.producer_id, "firstOffset": one.first_offset}
-                for one in partition.aborted(offset, found.next_offset)
+                {"producerId": transaction.producer_id, "firstOffset": transaction.first_offset}
+                for transaction in partition.aborted(offset, records.next_offset)
             ]
     return {
-        "partitionIndex": asked["partition"],
+        "partitionIndex": requested["partition"],
         "highWatermark": partition.high_watermark,
         "lastStableOffset": partition.last_stable_offset if is_committed else NO_OFFSET,
         "logStartOffset": partition.start,
         "abortedTransactions": aborted,
-        "records": b"" if found is None else found,
+        "records": b"" if records is None else records,
     }
 
 
-def _in_format(part: RecordsPart, most_magic: int) -> RecordsPart | NoRecords:
+def _in_format(part: RecordsRange, most_magic: int) -> RecordsRange | NoRecords:
     """Return the first batches up to a batch of a newer message format."""
     part = part.before(lambda batch: batch.magic > most_magic)
     return part if part.size_bytes else NoRecords.NEWER_FORMAT

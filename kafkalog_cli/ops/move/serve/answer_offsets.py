@@ -27,48 +27,50 @@ class _Answer(NamedTuple):
 
 
 def list_offsets(broker: Broker, request: Request) -> Message:
-    """Answer the first or last offset, or an offset by time. A broker refuses a partition that is asked for twice."""
-    asked_for = Counter(
-        (topic["name"], one["partitionIndex"]) for topic in request.body["topics"] for one in topic["partitions"]
+    """Answer the first or last offset, or an offset by time. A broker refuses a partition that is requested twice."""
+    request_counts = Counter(
+        (topic["name"], partition["partitionIndex"])
+        for topic in request.body["topics"]
+        for partition in topic["partitions"]
     )
 
-    def answer(topic: str, asked: Message) -> Message:
-        if asked_for[topic, asked["partitionIndex"]] > 1:
-            return _said(asked["partitionIndex"], _Answer(error=ApiError.INVALID_REQUEST))
-        return _offset(broker, request, topic, asked)
+    def answer(topic: str, requested: Message) -> Message:
+        if request_counts[topic, requested["partitionIndex"]] > 1:
+            return _response(requested["partitionIndex"], _Answer(error=ApiError.INVALID_REQUEST))
+        return _offset(broker, request, topic, requested)
 
     return of_each_partition(request, "name", answer)
 
 
-def _offset(broker: Broker, request: Request, topic: str, asked: Message) -> Message:
-    number = asked["partitionIndex"]
+def _offset(broker: Broker, request: Request, topic: str, requested: Message) -> Message:
+    number = requested["partitionIndex"]
     partition = broker.catalog.find(topic, number)
     if partition is None:
-        return _said(number, _Answer(error=ApiError.UNKNOWN_TOPIC_OR_PARTITION))
-    error = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
+        return _response(number, _Answer(error=ApiError.UNKNOWN_TOPIC_OR_PARTITION))
+    error = epoch_error(partition, requested.get("currentLeaderEpoch", NO_EPOCH))
     if error is not ApiError.NONE:
-        return _said(number, _Answer(error=error))
+        return _response(number, _Answer(error=error))
     if not request.version:
-        return {**_said(number, _Answer()), "oldStyleOffsets": _offsets_before(broker, partition, asked)}
+        return {**_response(number, _Answer()), "oldStyleOffsets": _offsets_before(broker, partition, requested)}
     try:
-        found = _found(partition, request, asked["timestamp"])
+        answer = _look_up(partition, request, requested["timestamp"])
     except (KafkalogError, OSError):
-        return _said(number, _Answer(error=ApiError.KAFKA_STORAGE_ERROR))
-    if found.offset < 0:
-        return _said(number, found)
+        return _response(number, _Answer(error=ApiError.KAFKA_STORAGE_ERROR))
+    if answer.offset < 0:
+        return _response(number, answer)
     # For the end, Partition.fetchOffsetForTimestamp answers the leader's epoch, whatever the offset's own is.
-    epoch = partition.leader_epoch if asked["timestamp"] == LATEST else partition.epochs.epoch_of(found.offset)
-    return {**_said(number, found), "leaderEpoch": NO_EPOCH if epoch is None else epoch}
+    epoch = partition.leader_epoch if requested["timestamp"] == LATEST else partition.epochs.epoch_of(answer.offset)
+    return {**_response(number, answer), "leaderEpoch": NO_EPOCH if epoch is None else epoch}
 
 
-def _offsets_before(broker: Broker, partition: ServedPartition, asked: Message) -> list[int]:
+def _offsets_before(broker: Broker, partition: ServedPartition, requested: Message) -> list[int]:
     """Return the offsets for version 0, with the high watermark in place of later offsets."""
-    found = partition.offsets_before(asked["timestamp"], asked["maxNumOffsets"], broker.now_ms())
-    below = [offset for offset in found if offset <= partition.high_watermark]
-    return below if below == found else [partition.high_watermark, *below]
+    offsets = partition.offsets_before(requested["timestamp"], requested["maxNumOffsets"], broker.now_ms())
+    below = [offset for offset in offsets if offset <= partition.high_watermark]
+    return below if below == offsets else [partition.high_watermark, *below]
 
 
-def _found(partition: ServedPartition, request: Request, timestamp: int) -> _Answer:
+def _look_up(partition: ServedPartition, request: Request, timestamp: int) -> _Answer:
     if request.version < _SINCE.get(timestamp, 0):
         return _Answer(error=ApiError.UNSUPPORTED_VERSION)
     if timestamp in (EARLIEST, _EARLIEST_LOCAL):
@@ -93,9 +95,9 @@ def _below(record: Found | None, end: int) -> _Answer:
     return _Answer(offset, _NO_TIMESTAMP if record.record_timestamp is None else record.record_timestamp)
 
 
-def _said(number: int, found: _Answer) -> Message:
+def _response(number: int, answer: _Answer) -> Message:
     return {
-        "partitionIndex": number, "errorCode": found.error, "timestamp": found.timestamp, "offset": found.offset,
+        "partitionIndex": number, "errorCode": answer.error, "timestamp": answer.timestamp, "offset": answer.offset,
         "leaderEpoch": NO_EPOCH, "oldStyleOffsets": [],
     }  # fmt: skip
 
@@ -105,13 +107,13 @@ def epoch_ends(broker: Broker, request: Request) -> Message:
     return of_each_partition(request, "topic", partial(_epoch_end, broker))
 
 
-def _epoch_end(broker: Broker, topic: str, asked: Message) -> Message:
-    number = asked["partition"]
+def _epoch_end(broker: Broker, topic: str, requested: Message) -> Message:
+    number = requested["partition"]
     partition = broker.catalog.find(topic, number)
     if partition is None:
         return {"errorCode": ApiError.UNKNOWN_TOPIC_OR_PARTITION, "partition": number}
-    error = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
+    error = epoch_error(partition, requested.get("currentLeaderEpoch", NO_EPOCH))
     if error is not ApiError.NONE:
         return {"errorCode": error, "partition": number}
-    epoch, end = partition.epochs.end_of(asked["leaderEpoch"], partition.end) or (NO_EPOCH, NO_OFFSET)
+    epoch, end = partition.epochs.end_of(requested["leaderEpoch"], partition.end) or (NO_EPOCH, NO_OFFSET)
     return {"partition": number, "leaderEpoch": epoch, "endOffset": end}

@@ -35,8 +35,8 @@ class CutFile(ReadableFile):
 
     def read_into(self, position: int, buffer: memoryview) -> int:
         """See ReadableFile. Later bytes, also bytes that were appended since the file was opened, are not read."""
-        wanted = max(0, min(len(buffer), self.size_bytes - position))
-        return self._file.read_into(position, buffer[:wanted]) if wanted else 0
+        size = max(0, min(len(buffer), self.size_bytes - position))
+        return self._file.read_into(position, buffer[:size]) if size else 0
 
     def send_to(self, descriptor: int, position: int, size_bytes: int) -> int:  # noqa: D102
         return self._file.send_to(descriptor, position, max(0, min(size_bytes, self.size_bytes - position)))
@@ -71,9 +71,9 @@ class AsOfFilesystem:
 
     def status(self, path: str) -> FileStatus | None:
         """See Filesystem."""
-        found = self._below.status(path)
+        status = self._below.status(path)
         cut = self._cuts.get(path.rpartition("/")[0])
-        return found if found is None or cut is None else _entry_then(found, cut)
+        return status if status is None or cut is None else _entry_then(status, cut)
 
     def list_directory(self, path: str) -> list[FileStatus]:
         """See Filesystem. Raises as `open_read` too: the first listing of a partition searches its log."""
@@ -82,7 +82,7 @@ class AsOfFilesystem:
             has_log = any(entry.path.endswith(FileKind.LOG.value) for entry in entries if entry.is_file)
             self._cuts[path] = self._search(path) if has_log and directory_name(path).topic != METADATA_TOPIC else None
         cut = self._cuts[path]
-        return entries if cut is None else [one for one in (_entry_then(entry, cut) for entry in entries) if one]
+        return entries if cut is None else [then for then in (_entry_then(entry, cut) for entry in entries) if then]
 
     def _search(self, path: str) -> _Cut | None:
         """Return the end of a log at the time; None if no batch is later. Closed segments are searched by indexes."""

@@ -23,7 +23,7 @@ NO_OPERATIONS = -(1 << 31)
 
 
 class Caller(NamedTuple):
-    """Who asks: the client's id and address, and the address of this broker that the client has dialled."""
+    """The client of a request's id and address, and the address of this broker that the client has dialled."""
 
     client_id: str
     client_host: str
@@ -44,8 +44,8 @@ class Request(NamedTuple):
         Otherwise a small request that names a thing many times would have a very large answer.
         """
         elements = self.body[array]
-        found = {tuple(one.get(name) for name in fields) if fields else one: one for one in reversed(elements)}
-        return [*reversed(found.values())]
+        by_key = {tuple(each.get(name) for name in fields) if fields else each: each for each in reversed(elements)}
+        return [*reversed(by_key.values())]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,18 +69,20 @@ def unknown_topic(name: str | None) -> ApiError:
 
 
 def of_each_partition(request: Request, name: str, answer: Callable[[str, Message], Message]) -> Message:
-    """Return a message with what `answer` says of each partition that is asked for; `name` is the field of topics."""
+    """Return a message with what `answer` returns for each requested partition; `name` is the field of topics."""
     return {
         "topics": [
-            {name: topic[name], "partitions": [answer(topic[name], one) for one in topic["partitions"]]}
+            {name: topic[name], "partitions": [answer(topic[name], requested) for requested in topic["partitions"]]}
             for topic in request.body["topics"]
         ]
     }
 
 
-def by_topic(places: Iterable[tuple[str, int]], topic: str = "topicId", numbers: str = "partitions") -> list[Message]:
+def by_topic(
+    partitions: Iterable[tuple[str, int]], topic: str = "topicId", numbers: str = "partitions"
+) -> list[Message]:
     """Return partitions by topic, sorted, in the fields with these names."""
-    found: dict[str, list[int]] = {}
-    for name, number in sorted(places):
-        found.setdefault(name, []).append(number)
-    return [{topic: name, numbers: of_topic} for name, of_topic in found.items()]
+    by_name: dict[str, list[int]] = {}
+    for name, number in sorted(partitions):
+        by_name.setdefault(name, []).append(number)
+    return [{topic: name, numbers: of_topic} for name, of_topic in by_name.items()]

@@ -18,7 +18,7 @@ from kafkalog_cli.ops.call.options import Context
 from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic, Copies
 from kafkalog_cli.ops.cluster.tables.coordinator_log import Transaction, transactions
 from kafkalog_cli.ops.move.serve.as_of import AsOfFilesystem
-from kafkalog_cli.ops.move.serve.held_files import HeldFilesystem
+from kafkalog_cli.ops.move.serve.open_files import OpenFilesystem
 from kafkalog_cli.ops.move.serve.options import ServeOptions
 from kafkalog_cli.ops.move.serve.served_copy import ServedCopy
 from kafkalog_cli.ops.move.serve.served_partition import ServedPartition
@@ -43,7 +43,7 @@ class ServedTopic(NamedTuple):
 
 
 class ServedCatalog:
-    """The topics that are served. `report` hears of copies that cannot be served, and of damage when it is met.
+    """The topics that are served. `report` gets copies that cannot be served, and of damage when it is met.
 
     Raises as `Copies` and `read_broker_properties`; NothingSelected; Unreadable for too many segments to keep open.
     """
@@ -52,9 +52,9 @@ class ServedCatalog:
         config = options.broker_config
         properties = None if config is None else read_broker_properties(context.fs, config)
         then = None if options.at_ms is None else AsOfFilesystem(context.fs, options.at_ms)
-        self.fs = HeldFilesystem(then or context.fs)
+        self.fs = OpenFilesystem(then or context.fs)
         self.decoding = Lock()
-        """Held by the thread that decodes records: the batches of several threads would not fit into 300 MiB."""
+        """Locked by the thread that decodes records: the batches of several threads would not fit into 300 MiB."""
         self._report = report
         self._context = context
         self._options = options
@@ -64,7 +64,7 @@ class ServedCatalog:
             context.fs, {}, properties, metadata_path=options.metadata, log_dirs=dirs
         )  # fmt: skip
         self.topics: dict[str, ServedTopic] = {}
-        self.sevens: dict[tuple[str, int], ServedPartition] = {}
+        self.partitions_v07: dict[tuple[str, int], ServedPartition] = {}
         """Logs of Kafka 0.7, which belong to no topic that newer clients see."""
         try:
             self._open()
@@ -73,29 +73,32 @@ class ServedCatalog:
             raise
         self.by_id = {topic.topic_id: topic for topic in self.topics.values() if topic.topic_id != ZERO_UUID}
         meta = [read_meta(context.fs, path) for path in dirs]
-        self.cluster_id = next((one.cluster_id for one in meta if one is not None and one.cluster_id), None)
-        nodes = (one.node_id for one in meta if one is not None and one.node_id is not None and one.node_id >= 0)
+        self.cluster_id = next((file.cluster_id for file in meta if file is not None and file.cluster_id), None)
+        nodes = (file.node_id for file in meta if file is not None and file.node_id is not None and file.node_id >= 0)
         self.node_id = next(nodes, _DEFAULT_NODE)
 
     @property
     def partitions(self) -> list[ServedPartition]:
         """All partitions."""
-        return [*(one for topic in self.topics.values() for one in topic.partitions.values()), *self.sevens.values()]
+        return [
+            *(partition for topic in self.topics.values() for partition in topic.partitions.values()),
+            *self.partitions_v07.values(),
+        ]
 
     @property
     def topic_count(self) -> int:
         """The number of topics, with those of Kafka 0.7."""
-        return len(self.topics) + len({topic for topic, _ in self.sevens})
+        return len(self.topics) + len({topic for topic, _ in self.partitions_v07})
 
     def find(self, topic: str | None, number: int) -> ServedPartition | None:
         """Return a partition by the name of its topic, None if it is not served."""
-        found = None if topic is None else self.topics.get(topic)
-        return None if found is None else found.partitions.get(number)
+        served = None if topic is None else self.topics.get(topic)
+        return None if served is None else served.partitions.get(number)
 
     def assignable(self, topic: str) -> tuple[str, Collection[int]] | None:
         """Return the id and partitions of a topic; None for a topic that is not served, or has no id."""
-        found = self.topics.get(topic)
-        return None if found is None or found.topic_id == ZERO_UUID else (found.topic_id, found.partitions)
+        served = self.topics.get(topic)
+        return None if served is None or served.topic_id == ZERO_UUID else (served.topic_id, served.partitions)
 
     def transactional_ids(self) -> Mapping[str, Transaction]:
         """Return transactional ids as their coordinator loads them. Raises as `CoordinatorTopic.load`."""
@@ -105,10 +108,10 @@ class ServedCatalog:
     @cached_property
     def _transactional_ids(self) -> dict[str, Transaction]:
         topic = CoordinatorTopic(self.log_dirs, TRANSACTION_STATE)
-        found = [one for number in topic.numbers for one in topic.load(number, transactions)[1]]
+        states = [state for number in topic.numbers for state in topic.load(number, transactions)[1]]
         for note in self.log_dirs.take_notes():
             self._report(note)
-        return {one.transactional_id: one for one in sorted(found, key=lambda one: one.transactional_id)}
+        return {state.transactional_id: state for state in sorted(states, key=lambda state: state.transactional_id)}
 
     def close(self) -> None:
         """Close all files."""
@@ -118,15 +121,15 @@ class ServedCatalog:
         best = self._best_copies()
         of_best, of_all = (
             sum(len(copy.segments) for copy in copies)
-            for copies in (best, [copy for one in best for copy in self._copies(one)])
+            for copies in (best, [copy for best_copy in best for copy in self._copies(best_copy)])
         )
-        holds_all = self._make_room(of_best, of_all)
-        found: dict[str, dict[int, ServedPartition]] = {}
+        keeps_all_open = self._make_room(of_best, of_all)
+        by_topic: dict[str, dict[int, ServedPartition]] = {}
         for best_copy in best:
             candidates = self._copies(best_copy)
             has_gaps = len(candidates) == 1 or self._may_have_gaps(candidates)
-            copies = [ServedCopy(self.fs, one, self._report, has_gaps=has_gaps) for one in candidates]
-            if holds_all:
+            copies = [ServedCopy(self.fs, copy, self._report, has_gaps=has_gaps) for copy in candidates]
+            if keeps_all_open:
                 copies = [copy for copy in copies if copy.open()]
             else:
                 while copies and not copies[0].open():
@@ -135,13 +138,13 @@ class ServedCatalog:
                 continue
             served = ServedPartition(self.fs, copies, self._options.on_damage, self._report, self.decoding)
             if served.segments[-1].is_seven:
-                self.sevens[best_copy.topic, best_copy.number] = served
+                self.partitions_v07[best_copy.topic, best_copy.number] = served
             else:
-                found.setdefault(best_copy.topic, {})[best_copy.number] = served
+                by_topic.setdefault(best_copy.topic, {})[best_copy.number] = served
         ids = self.log_dirs.topic_ids_on_disk
         if self.log_dirs.metadata is not None:
             ids = ids | {topic.name: topic.topic_id for topic in self.log_dirs.metadata.topics.values()}
-        for name, partitions in sorted(found.items()):
+        for name, partitions in sorted(by_topic.items()):
             self.topics[name] = ServedTopic(name, ids.get(name, ZERO_UUID), dict(sorted(partitions.items())))
         if not self.partitions:
             raise nothing_selected(self.fs, list(self._options.paths), self._options.selection)
@@ -184,6 +187,6 @@ class ServedCatalog:
                 " Serve fewer topics with --topic, or raise the limit with ulimit -n"
             )
             raise Unreadable(path=self._options.paths[0], reason=reason)
-        wanted = most + kept if hard == resource.RLIM_INFINITY else min(most + kept, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        return wanted == most + kept
+        limit = most + kept if hard == resource.RLIM_INFINITY else min(most + kept, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        return limit == most + kept

@@ -10,10 +10,10 @@ from kafkalog_cli.format.internal_topics.decode import Spliced
 from kafkalog_cli.format.protocol.messages import BadRequest
 from kafkalog_cli.ops.move.serve.broker import Broker, Caller
 from kafkalog_cli.ops.move.serve.dialects import Dialect
-from kafkalog_cli.ops.move.serve.segment_map import RecordsPart
+from kafkalog_cli.ops.move.serve.segment_map import RecordsRange
 
 _SIZE = struct.Struct(">i")
-_PIECE_BYTES = 64 << 10
+_RECEIVE_BYTES = 64 << 10
 _SEND_BYTES = 4 << 20
 _CORK: int = getattr(socket, "TCP_CORK", getattr(socket, "TCP_NOPUSH", 4))
 """The option that holds back incomplete packets, by its name on Linux or on BSD."""
@@ -65,7 +65,7 @@ class Connection:
     # -- reading
 
     def _frame(self) -> bytes:
-        """Return the next request without its size. Memory is taken as its bytes arrive, not as its size says."""
+        """Return the next request without its size. Its memory grows as bytes arrive, whatever its size is."""
         until = self._clock() + self._idle_seconds
         while not self._received:
             self._receive(until, "")
@@ -87,12 +87,12 @@ class Connection:
         if not self._is_ready(select.POLLIN, until - self._clock()):
             raise Gone(too_late)
         try:
-            part = self._client.recv(_PIECE_BYTES)
+            data = self._client.recv(_RECEIVE_BYTES)
         except BlockingIOError:
             return
-        if not part:
+        if not data:
             raise Gone("")
-        self._received += part
+        self._received += data
 
     def _is_ready(self, event: int, seconds: float) -> bool:
         """Wait until the client has sent bytes, or can be sent bytes."""
@@ -103,44 +103,44 @@ class Connection:
 
     def _answer(self, frame: bytes) -> None:
         try:
-            pieces = self._dialect(self._broker, self._caller, frame)
+            chunks = self._dialect(self._broker, self._caller, frame)
         except BadRequest as error:
             raise Gone(f"a request is not answered: {error}") from error
-        self._send(pieces)
-        for piece in pieces:  # while the client is busy with these records
-            if isinstance(piece, RecordsPart):
-                piece.read_ahead()
+        self._send(chunks)
+        for chunk in chunks:  # while the client is busy with these records
+            if isinstance(chunk, RecordsRange):
+                chunk.read_ahead()
 
-    def _send(self, pieces: Sequence[bytes | Spliced]) -> None:
-        """Send pieces from memory and from files. The client wakes up for full packets only, not for each piece."""
+    def _send(self, chunks: Sequence[bytes | Spliced]) -> None:
+        """Send chunks from memory and from files. The client wakes up for full packets only, not for each chunk."""
         self._client.setsockopt(socket.IPPROTO_TCP, _CORK, 1)
-        for piece in pieces:
-            if isinstance(piece, RecordsPart):
-                self._send_file(piece)
+        for chunk in chunks:
+            if isinstance(chunk, RecordsRange):
+                self._send_file(chunk)
             else:
-                assert isinstance(piece, bytes)
-                self._send_bytes(piece)
+                assert isinstance(chunk, bytes)
+                self._send_bytes(chunk)
         self._client.setsockopt(socket.IPPROTO_TCP, _CORK, 0)
 
-    def _send_bytes(self, piece: bytes) -> None:
-        left = memoryview(piece)
+    def _send_bytes(self, chunk: bytes) -> None:
+        left = memoryview(chunk)
         while left:
             try:
                 left = left[self._client.send(left) :]
             except BlockingIOError:
                 self._wait_until_writable()
 
-    def _send_file(self, part: RecordsPart) -> None:
+    def _send_file(self, records: RecordsRange) -> None:
         """Have the kernel send the bytes, where it can."""
-        position, end = part.position, part.position + part.size_bytes
+        position, end = records.position, records.position + records.size_bytes
         while position < end:
             try:
-                sent = part.file.send_to(self._client.fileno(), position, min(_SEND_BYTES, end - position))
+                sent = records.file.send_to(self._client.fileno(), position, min(_SEND_BYTES, end - position))
             except BlockingIOError:
                 self._wait_until_writable()
                 continue
             if not sent:
-                raise Gone(f"{part.file.path} became shorter while it was sent")
+                raise Gone(f"{records.file.path} became shorter while it was sent")
             position += sent
 
     def _wait_until_writable(self) -> None:

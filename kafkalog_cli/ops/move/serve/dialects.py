@@ -30,11 +30,11 @@ from kafkalog_cli.ops.move.serve import (
     committed,
     transactions,
 )
-from kafkalog_cli.ops.move.serve.answer_seven import answer_seven, read_seven
+from kafkalog_cli.ops.move.serve.answer_v07 import answer_v07, read_v07
 from kafkalog_cli.ops.move.serve.broker import Answer, Broker, Caller, Request
 
 Dialect = Callable[[Broker, Caller, bytes], list[bytes | Spliced]]
-"""Answers a frame without its size by the pieces of a response. Raises BadRequest: the connection ends then."""
+"""Answers a frame without its size by the chunks of a response. Raises BadRequest: the connection ends then."""
 
 
 def of_today(broker: Broker, caller: Caller, frame: bytes) -> list[bytes | Spliced]:
@@ -44,9 +44,9 @@ def of_today(broker: Broker, caller: Caller, frame: bytes) -> list[bytes | Splic
 
 def of_old_clients(broker: Broker, caller: Caller, frame: bytes) -> list[bytes | Spliced]:
     """See Dialect: requests of Kafka 0.7, and the first versions of Fetch and ListOffsets too."""
-    seven = read_seven(frame)
-    if seven is not None:
-        return answer_seven(broker, seven)
+    v07 = read_v07(frame)
+    if v07 is not None:
+        return answer_v07(broker, v07)
     return _answered(apis_for_old_clients(), broker, caller, frame)
 
 

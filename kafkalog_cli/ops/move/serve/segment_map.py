@@ -1,6 +1,6 @@
-"""The contents of a segment: its runs of good batches, the damage between them, and places to start reading from.
+"""The contents of a segment: its ranges of good batches, the damage between them, and positions to start reading from.
 
-All bytes of a segment are read once, and their CRCs checked, before they are served: part by part, as clients read.
+All bytes of a segment are read once, and their CRCs checked, before they are served, as far as clients read.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from kafkalog_cli.format.columns import any_row
 from kafkalog_cli.log.reading.header import Headers
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES, DamagePolicy, Scan
 from kafkalog_cli.ops.move.serve.as_of import CutFile
-from kafkalog_cli.ops.move.serve.held_files import HeldFile
+from kafkalog_cli.ops.move.serve.open_files import OpenFile
 
 _STEP_BYTES = 16 << 10
-"""Distance of two places in the map: more places need more memory, fewer need longer walks over headers."""
-_PART_BYTES = 512 << 10
-"""Bytes that are read at a time, or more if a client wants more: it does not wait for the end of a segment."""
+"""Distance of two positions in the map: more of them need more memory, fewer need longer walks over headers."""
+_READ_BYTES = 512 << 10
+"""Bytes that are read at a time, or more if a client requests more: it does not wait for the end of a segment."""
 
 
-class PartNotServed(NamedTuple):
+class DamagedRange(NamedTuple):
     """Bytes `start` to `end` of the segment at `path` that are not served, and the reason."""
 
     path: str
@@ -34,8 +34,8 @@ class PartNotServed(NamedTuple):
     reason: str
 
 
-class RecordsPart(NamedTuple):
-    """Whole batches in a segment, of which a client wanted `most_bytes`. `next_offset` follows the last batch.
+class RecordsRange(NamedTuple):
+    """Whole batches in a segment, of which a client requested `most_bytes`. `next_offset` follows the last batch.
 
     It is empty if the batch at byte `position` does not fit.
     """
@@ -47,7 +47,7 @@ class RecordsPart(NamedTuple):
     most_bytes: int
 
     @property
-    def file(self) -> HeldFile:
+    def file(self) -> OpenFile:
         """The file with the batches."""
         return self.segment.file
 
@@ -63,7 +63,7 @@ class RecordsPart(NamedTuple):
         """The headers of the batches. Raises as `read_into`."""
         return self.segment.headers(self.position, self.position + self.size_bytes)
 
-    def before(self, is_refused: Callable[[Batch], bool]) -> RecordsPart:
+    def before(self, is_refused: Callable[[Batch], bool]) -> RecordsRange:
         """Return the batches before the first that is refused; none may be left. Raises as `read_into`."""
         end, following = self.position, self.next_offset
         for batch in self.batches:
@@ -73,12 +73,12 @@ class RecordsPart(NamedTuple):
         return self
 
     def read_ahead(self) -> None:
-        """Read and check the next part: the client probably asks for it next."""
+        """Read and check what follows: the client probably requests it next."""
         self.segment.read_ahead(self.position + self.size_bytes, self.most_bytes)
 
 
-class _Run:
-    """Good batches without a break. Before place `i`, at byte `positions[i]`, all offsets are below `offsets[i]`."""
+class _BatchRange:
+    """Good batches without a break. Before step `i`, at byte `positions[i]`, all offsets are below `offsets[i]`."""
 
     __slots__ = ("end", "first_offset", "next_offset", "offsets", "positions")
 
@@ -98,14 +98,14 @@ class _Run:
 
 
 class SegmentMap:
-    """The map of one segment, which grows as it is asked. Threads share it. Methods raise as `read_into`."""
+    """The map of one segment, which grows with each request. Threads share it. Methods raise as `read_into`."""
 
-    def __init__(self, file: HeldFile, seven_base_offset: int | None = None) -> None:
+    def __init__(self, file: OpenFile, seven_base_offset: int | None = None) -> None:
         """`seven_base_offset`: the first offset of a segment of Kafka 0.7, whose offsets are positions of bytes."""
         self.file = file
         self._seven_base_offset = seven_base_offset
-        self._damage: list[PartNotServed] = []
-        self._runs: list[_Run] = []
+        self._damage: list[DamagedRange] = []
+        self._ranges: list[_BatchRange] = []
         self.is_transactional = False
         """Whether a batch belongs to a transaction, as far as the segment was read."""
         self._reached = -1
@@ -114,8 +114,8 @@ class SegmentMap:
         self._reading = RLock()
 
     @property
-    def damage(self) -> list[PartNotServed]:
-        """The places that are not served, in the order of the file, as far as it was read."""
+    def damage(self) -> list[DamagedRange]:
+        """The ranges that are not served, in the order of the file, as far as it was read."""
         with self._reading:
             return [*self._damage]
 
@@ -124,15 +124,15 @@ class SegmentMap:
         """The offset after the last good batch, None without any."""
         with self._reading:
             self._read_all()
-            return self._runs[-1].next_offset if self._runs else None
+            return self._ranges[-1].next_offset if self._ranges else None
 
-    def damage_at(self, offset: int) -> list[PartNotServed]:
+    def damage_at(self, offset: int) -> list[DamagedRange]:
         """Return the damage that a reader at `offset` meets before the next good batch."""
         with self._reading:
-            run = self._run_at(offset)
-            if run < len(self._runs) and offset >= self._runs[run].first_offset:
+            number = self._range_at(offset)
+            if number < len(self._ranges) and offset >= self._ranges[number].first_offset:
                 return []
-            return self._damage_before(run)
+            return self._damage_before(number)
 
     def holes(self, base_offset: int) -> list[tuple[int, int | None]]:
         """Return the offsets, from and up to, of which damage hides records; None where nothing follows.
@@ -141,47 +141,47 @@ class SegmentMap:
         """
         with self._reading:
             self._read_all()
-            starts = [base_offset, *(run.next_offset for run in self._runs)]
-            ends = [*(run.first_offset for run in self._runs), None]
-            return [one for run, one in enumerate(zip(starts, ends, strict=True)) if self._damage_before(run)]
+            starts = [base_offset, *(batches.next_offset for batches in self._ranges)]
+            ends = [*(batches.first_offset for batches in self._ranges), None]
+            return [hole for number, hole in enumerate(zip(starts, ends, strict=True)) if self._damage_before(number)]
 
-    def _damage_before(self, run: int) -> list[PartNotServed]:
-        """Return the damage between a run, or the end of the segment, and the run before it."""
-        start = self._runs[run - 1].end if run else 0
-        end = self._runs[run].positions[0] if run < len(self._runs) else self.file.size_bytes
-        return [one for one in self._damage if start <= one.start < end]
+    def _damage_before(self, number: int) -> list[DamagedRange]:
+        """Return the damage between the range before this number, and the range of this number or the segment's end."""
+        start = self._ranges[number - 1].end if number else 0
+        end = self._ranges[number].positions[0] if number < len(self._ranges) else self.file.size_bytes
+        return [damaged for damaged in self._damage if start <= damaged.start < end]
 
-    def slice(self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool) -> RecordsPart | None:
+    def slice(self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool) -> RecordsRange | None:
         """Return the whole batches from the batch with `offset` (or the next one) on, below `end_offset`.
 
         They have at most `most_bytes`; `first_is_whole`: the first batch is returned even if it is larger. They do not
-        cross damage. The part is empty if the first batch is not below `end_offset` or too large. None if the segment
+        cross damage. The result is empty if the first batch is not below `end_offset` or too large. None if the segment
         has no such batch.
         """
         with self._reading:
-            number = self._run_at(offset)
-            if number == len(self._runs):
+            number = self._range_at(offset)
+            if number == len(self._ranges):
                 return None
-            run = self._runs[number]
-            place = max(0, bisect_right(run.offsets, offset) - 1)
-            walk = self.headers(run.positions[place], run.end)
+            batches = self._ranges[number]
+            step = max(0, bisect_right(batches.offsets, offset) - 1)
+            walk = self.headers(batches.positions[step], batches.end)
             first = next((batch for batch in walk if batch.last_offset >= offset), None)
             if first is None:
                 return None
             start, limit = first.position, first.position + most_bytes
             end, following = start + first.size_bytes, first.last_offset + 1
             if first.last_offset >= end_offset or (end > limit and not first_is_whole):
-                return RecordsPart(start, 0, offset, self, most_bytes)
-            self._read_until(lambda: run is not self._runs[-1] or run.end >= limit, limit)
-            place = min(bisect_right(run.positions, limit), bisect_right(run.offsets, end_offset)) - 1
-            end, following = max((end, following), (run.positions[place], run.offsets[place]))
-            for batch in self.headers(end, run.end):
+                return RecordsRange(start, 0, offset, self, most_bytes)
+            self._read_until(lambda: batches is not self._ranges[-1] or batches.end >= limit, limit)
+            step = min(bisect_right(batches.positions, limit), bisect_right(batches.offsets, end_offset)) - 1
+            end, following = max((end, following), (batches.positions[step], batches.offsets[step]))
+            for batch in self.headers(end, batches.end):
                 if batch.position + batch.size_bytes > limit or batch.last_offset >= end_offset:
                     break
                 end, following = batch.position + batch.size_bytes, batch.last_offset + 1
-            return RecordsPart(start, end - start, following, self, most_bytes)
+            return RecordsRange(start, end - start, following, self, most_bytes)
 
-    def good_bytes(self, position: int, most_bytes: int) -> RecordsPart | None:
+    def good_bytes(self, position: int, most_bytes: int) -> RecordsRange | None:
         """Return at most `most_bytes` bytes of good messages of Kafka 0.7 from a byte on; None if the byte is damaged.
 
         A client of 0.7 ignores an incomplete message at the end.
@@ -190,11 +190,11 @@ class SegmentMap:
         with self._reading:
             limit = position + max(1, most_bytes)
             self._read_until(lambda: self._at >= limit, limit)
-            run = next((one for one in self._runs if one.positions[0] <= position < one.end), None)
-            if run is None:
+            batches = next((each for each in self._ranges if each.positions[0] <= position < each.end), None)
+            if batches is None:
                 return None
-            end = min(run.end, position + most_bytes)
-            return RecordsPart(position, end - position, self._seven_base_offset + end, self, most_bytes)
+            end = min(batches.end, position + most_bytes)
+            return RecordsRange(position, end - position, self._seven_base_offset + end, self, most_bytes)
 
     def read_ahead(self, position: int, most_bytes: int) -> None:
         """Read as far as `most_bytes` from a byte need."""
@@ -202,10 +202,10 @@ class SegmentMap:
         with self._reading:
             self._read_until(lambda: self._at >= limit, limit)
 
-    def _run_at(self, offset: int) -> int:
-        """Return the number of the run that ends after `offset`; the number of runs if there is none."""
-        self._read_until(lambda: bool(self._runs) and self._runs[-1].next_offset > offset)
-        return next((i for i, run in enumerate(self._runs) if run.next_offset > offset), len(self._runs))
+    def _range_at(self, offset: int) -> int:
+        """Return the number of the range that ends after `offset`; the number of ranges if there is none."""
+        self._read_until(lambda: bool(self._ranges) and self._ranges[-1].next_offset > offset)
+        return next((i for i, batches in enumerate(self._ranges) if batches.next_offset > offset), len(self._ranges))
 
     def headers(self, position: int, end: int) -> Iterator[Batch]:
         """Yield the headers of the batches in good bytes of the segment."""
@@ -215,12 +215,12 @@ class SegmentMap:
         self._read_until(lambda: False, self.file.size_bytes)
 
     def _read_until(self, is_enough: Callable[[], bool], limit: int = 0) -> None:
-        """Read parts until it is enough, which is about byte `limit`."""
+        """Read until it is enough, which is about byte `limit`."""
         while not self._is_done and not is_enough():
-            self._read_part(min(max(_PART_BYTES, limit - self._at), CHUNK_BYTES))
+            self._read_next(min(max(_READ_BYTES, limit - self._at), CHUNK_BYTES))
 
-    def _read_part(self, size_bytes: int) -> None:
-        """Read the next part. It ends after a good batch, from which the search after damage could go on too."""
+    def _read_next(self, size_bytes: int) -> None:
+        """Read the next bytes. They end after a good batch, from which the search after damage could go on too."""
         reader = Scan(
             self.file, DamagePolicy.RESYNC, start=self._at,
             seven_base_offset=self._seven_base_offset, chunk_bytes=size_bytes,
@@ -247,7 +247,7 @@ class SegmentMap:
         if last is not None and last.start == start:
             self._damage[-1] = last._replace(end=max(last.end, end))  # the first reason is the more exact
         else:
-            self._damage.append(PartNotServed(self.file.path, start, end, reason))
+            self._damage.append(DamagedRange(self.file.path, start, end, reason))
 
     def _add(self, batches: BatchColumns) -> None:
         columns = (batches.position, batches.size_bytes, batches.base_offset, batches.last_offset, batches.valid)
@@ -259,12 +259,12 @@ class SegmentMap:
                 what = "are out of order" if valid else "have a wrong CRC"
                 self._note(position, position + size, f"the offsets {first} to {last} {what}")
                 continue
-            if not self._runs or self._runs[-1].end != position:
-                self._runs.append(_Run(position, first))
-            self._runs[-1].extend(position, position + size, last)
+            if not self._ranges or self._ranges[-1].end != position:
+                self._ranges.append(_BatchRange(position, first))
+            self._ranges[-1].extend(position, position + size, last)
             self._reached = last
-        wanted = TRANSACTIONAL_MASK | CONTROL_MASK
+        mask = TRANSACTIONAL_MASK | CONTROL_MASK
         self.is_transactional = self.is_transactional or any_row(
-            lambda bits, magic, valid: (bits & wanted == TRANSACTIONAL_MASK) & (magic >= 2) & (valid != 0),
+            lambda bits, magic, valid: (bits & mask == TRANSACTIONAL_MASK) & (magic >= 2) & (valid != 0),
             batches.attributes, batches.magic, batches.valid,
         )  # fmt: skip

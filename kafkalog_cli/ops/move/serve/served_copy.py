@@ -15,8 +15,8 @@ from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.log.partition import Partition, read_leader_epochs
 from kafkalog_cli.ops.call.observer import Note
-from kafkalog_cli.ops.move.serve.held_files import HeldFilesystem
-from kafkalog_cli.ops.move.serve.segment_map import PartNotServed, RecordsPart, SegmentMap
+from kafkalog_cli.ops.move.serve.open_files import OpenFilesystem
+from kafkalog_cli.ops.move.serve.segment_map import DamagedRange, RecordsRange, SegmentMap
 
 _V2 = 2
 _CUT = (
@@ -37,30 +37,30 @@ class NoRecords(Enum):
     """No segment has the offset, and the topic is not compacted. Consumers pass over such offsets."""
 
 
-class PlaceInCopy(NamedTuple):
-    """The batches of a copy from an offset on: `part`, which may be empty, or None if no good batch follows.
+class CopyBatches(NamedTuple):
+    """The batches of a copy from an offset on: `batches`, which may be empty, or None if no good batch follows.
 
     `loss` is the reason why records between the offset and the batches may be missing, and `damage` the damaged bytes
     there. `segments` are the numbers of the segments that were searched.
     """
 
-    part: RecordsPart | None
+    batches: RecordsRange | None
     loss: NoRecords | None
-    damage: Sequence[PartNotServed]
+    damage: Sequence[DamagedRange]
     segments: range
 
     def first_offset(self, otherwise: int) -> int:
         """Return the offset with which the batches begin. Only the last offset of an old compressed set is known."""
-        if self.part is None:
+        if self.batches is None:
             return otherwise
-        first = self.part.first
+        first = self.batches.first
         return first.last_offset if first.base_offset == NO_OFFSET else first.base_offset
 
-    def taken(self, *, skips: bool) -> RecordsPart | NoRecords | None:
+    def answer(self, *, skips: bool) -> RecordsRange | NoRecords | None:
         """Return the answer: the batches, the loss before them if it is not passed over, or None if no batch fits."""
         if self.loss is NoRecords.CUT_OFF or (self.loss is NoRecords.DAMAGED and not skips):
             return self.loss
-        return self.part if self.part is not None and self.part.size_bytes else None
+        return self.batches if self.batches is not None and self.batches.size_bytes else None
 
 
 class ServedCopy:
@@ -69,7 +69,7 @@ class ServedCopy:
     Other methods raise as `read_into`. `report` gets what cannot be served of it.
     """
 
-    def __init__(self, fs: HeldFilesystem, copy: Partition, report: Callable[[Note], None], *, has_gaps: bool) -> None:
+    def __init__(self, fs: OpenFilesystem, copy: Partition, report: Callable[[Note], None], *, has_gaps: bool) -> None:
         """`has_gaps`: offsets may be missing between segments, as in a compacted topic."""
         self.copy = copy
         self.segments = copy.segments
@@ -115,30 +115,30 @@ class ServedCopy:
                 self._maps[number] = SegmentMap(self._fs.held(segment.log.path), seven)
             return self._maps[number]
 
-    def place(self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool) -> PlaceInCopy:
+    def batches_from(self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool) -> CopyBatches:
         """Return the whole batches from the batch with `offset`, or the next one, on, below `end_offset`.
 
         `first_is_whole`: the first batch is returned even if it is larger than `most_bytes`.
         """
         loss = NoRecords.MISSING if offset < self.start else None
-        damage: list[PartNotServed] = []
-        part: RecordsPart | None = None
+        damage: list[DamagedRange] = []
+        batches: RecordsRange | None = None
         at = number = self.segment_at(offset)
         for number in range(at, len(self.segments)):
             mapped = self.map(number)
             hidden = mapped.damage_at(offset)
             found = mapped.slice(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
-            if self.is_cut(number):  # asked after the map, which may have read the changed file
+            if self.is_cut(number):  # after the map, which may have read the changed file
                 loss = NoRecords.CUT_OFF
                 break
             if hidden:
                 loss, damage = NoRecords.DAMAGED, [*damage, *hidden]
             if found is not None:
-                part = found
+                batches = found
                 break
             if not self._has_gaps:
                 loss = loss or NoRecords.MISSING
-        return PlaceInCopy(part, loss, damage, range(at, number + 1))
+        return CopyBatches(batches, loss, damage, range(at, number + 1))
 
     def holes(self, number: int) -> Iterator[tuple[int, int]]:
         """Yield the offsets of a segment that damage hides, and those missing between it and the next segment."""
@@ -155,7 +155,7 @@ class ServedCopy:
         if has_bad_end:
             yield first, following
 
-    def bytes_at(self, offset: int, most_bytes: int) -> RecordsPart | NoRecords:
+    def bytes_at(self, offset: int, most_bytes: int) -> RecordsRange | NoRecords:
         """Return bytes of a log of Kafka 0.7 from an offset on; the offset is a position of a byte."""
         number = self.segment_at(offset)
         found = self.map(number).good_bytes(offset - self.segments[number].base_offset, most_bytes)
@@ -179,7 +179,7 @@ class ServedCopy:
 
     def _is_as_before(self, number: int) -> bool:
         log = self.segments[number].log
-        now = self._status_of_held(log)
+        now = self._status_of_open(log)
         if now is not None and (now.mtime_ms, now.size_bytes) == (log.mtime_ms, log.size_bytes):
             return True
         file = self._fs.held(log.path)
@@ -188,25 +188,25 @@ class ServedCopy:
         is_written = now is not None and now.mtime_ms != log.mtime_ms
         return not is_written and file.reaches(log.size_bytes)
 
-    def _status_of_held(self, log: FileStatus) -> FileStatus | None:
-        """Return the status of a held log, None if its path leads to it no more, or cannot be looked up."""
+    def _status_of_open(self, log: FileStatus) -> FileStatus | None:
+        """Return the status of an open log, None if its path leads to it no more, or cannot be looked up."""
         try:
             now = self._fs.status(log.path)
         except NotLookedUp:
             return None
         return now if now is not None and now.inode == log.inode else None
 
-    def has(self, part: RecordsPart) -> bool:
+    def has(self, batches: RecordsRange) -> bool:
         """Whether the batches are in a segment of this copy."""
-        return part.file.path.rpartition("/")[0] == self.path
+        return batches.file.path.rpartition("/")[0] == self.path
 
     def segment_at(self, offset: int) -> int:
         """Return the number of the last segment that begins at or below `offset`."""
         return max((i for i, segment in enumerate(self.segments) if segment.base_offset <= offset), default=0)
 
-    def agreeing(self, other: ServedCopy, part: RecordsPart) -> RecordsPart:
+    def common_batches(self, other: ServedCopy, batches: RecordsRange) -> RecordsRange:
         """Return the first batches of another copy that belong to this log; see `agrees`."""
-        return part.before(lambda batch: not self.agrees(other, batch))
+        return batches.before(lambda batch: not self.agrees(other, batch))
 
     def agrees(self, other: ServedCopy, batch: Batch) -> bool:
         """Whether a batch of another copy belongs to this log.

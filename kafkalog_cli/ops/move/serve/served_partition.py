@@ -18,13 +18,13 @@ from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.look.lookup_offset import Found
 from kafkalog_cli.ops.look.lookup_time import TimeSearch, offsets_before
-from kafkalog_cli.ops.move.serve.held_files import HeldFilesystem
+from kafkalog_cli.ops.move.serve.open_files import OpenFilesystem
 from kafkalog_cli.ops.move.serve.options import DamageAnswer
-from kafkalog_cli.ops.move.serve.segment_map import PartNotServed, RecordsPart
-from kafkalog_cli.ops.move.serve.served_copy import NoRecords, PlaceInCopy, ServedCopy
+from kafkalog_cli.ops.move.serve.segment_map import DamagedRange, RecordsRange
+from kafkalog_cli.ops.move.serve.served_copy import CopyBatches, NoRecords, ServedCopy
 from kafkalog_cli.ops.move.serve.transactions import Aborted, aborted_transactions, first_open_offset, producers_of
 
-_PART_BYTES = 1 << 20
+_READ_BYTES = 1 << 20
 
 
 _SKIPPED = "are skipped"
@@ -35,7 +35,7 @@ class ServedPartition:
     """A partition of the view: the best copy of it, and other copies where this copy is damaged or has a gap."""
 
     def __init__(
-        self, fs: HeldFilesystem, copies: Sequence[ServedCopy], on_damage: DamageAnswer,
+        self, fs: OpenFilesystem, copies: Sequence[ServedCopy], on_damage: DamageAnswer,
         report: Callable[[Note], None], decoding: Lock,
     ) -> None:  # fmt: skip
         """`copies`: the best first, which is open. `decoding` is locked to decode records."""
@@ -72,8 +72,8 @@ class ServedPartition:
         good = self.own.map(len(self.segments) - 1).next_offset
         if good is None or good >= end:
             return end
-        parts = self._parts(max(good, self.start), end)
-        return max((part.next_offset for part in parts), default=max(good, self.start))
+        found = self._batches_of_others(max(good, self.start), end)
+        return max((batches.next_offset for batches in found), default=max(good, self.start))
 
     @cached_property
     def high_watermark(self) -> int:
@@ -92,7 +92,7 @@ class ServedPartition:
 
     def aborted(self, start: int, end: int) -> list[Aborted]:
         """Return the aborted transactions that may have records at offsets `start` to `end`, by first offset."""
-        return [one for one in self._all_aborted if one.last_offset >= start and one.first_offset < end]
+        return [each for each in self._all_aborted if each.last_offset >= start and each.first_offset < end]
 
     @cached_property
     def _all_aborted(self) -> list[Aborted]:
@@ -108,25 +108,25 @@ class ServedPartition:
             scanned = Scan(file, DamagePolicy.RESYNC).batches()
             own = ((file, batch) for batches in scanned for batch in batches.of_transactions(only_valid=True))
             holes = self.own.holes(self.segments.index(segment)) if self._other_copies else ()
-            parts = (part for hole in holes for part in self._parts(*hole))
-            hidden = ((part.file, batch) for part in parts for batch in part.batches)
+            ranges = (batches for hole in holes for batches in self._batches_of_others(*hole))
+            hidden = ((batches.file, batch) for batches in ranges for batch in batches.batches)
             yield from merge(own, hidden, key=lambda found: found[1].base_offset)
 
-    def _parts(self, offset: int, end_offset: int | None) -> Iterator[RecordsPart]:
+    def _batches_of_others(self, offset: int, end_offset: int | None) -> Iterator[RecordsRange]:
         """Yield the batches of other copies at offsets `offset` to `end_offset`, without it, where this copy has none.
 
         Where no copy has a batch, the search goes on with the next batch of any copy.
         """
         end = self.own.next_offset if end_offset is None else end_offset
         while offset < end:
-            found = self._find(offset, end, _PART_BYTES, first_is_whole=True, skips=True)
-            if not isinstance(found, RecordsPart):
+            found = self._find(offset, end, _READ_BYTES, first_is_whole=True, skips=True)
+            if not isinstance(found, RecordsRange):
                 return
             yield found
             offset = found.next_offset
 
     def warm_up(self) -> None:
-        """Read and check the first part of the log, so that the first fetch need not."""
+        """Read and check the first part of the log, before the first fetch."""
         self.own.map(0).read_ahead(0, 1)
 
     def producers(self) -> Sequence[ProducerEntry]:
@@ -135,7 +135,7 @@ class ServedPartition:
 
     def records(
         self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool
-    ) -> RecordsPart | NoRecords | None:
+    ) -> RecordsRange | NoRecords | None:
         """Return whole batches from the batch with `offset` on, below `end_offset`; None if there are none.
 
         `first_is_whole`: the first batch is returned even if it is larger than `most_bytes`. Raises as `read_into`.
@@ -149,43 +149,43 @@ class ServedPartition:
 
     def _find(
         self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool, skips: bool
-    ) -> RecordsPart | NoRecords | None:
-        place = self.own.place(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
+    ) -> RecordsRange | NoRecords | None:
+        own = self.own.batches_from(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
         if not self._other_copies:
-            for number in place.segments:
+            for number in own.segments:
                 self._report_damage(self.own.map(number).damage)
-            return place.taken(skips=skips)
-        if place.loss is None:
-            return place.taken(skips=skips)
-        until = min(place.first_offset(end_offset), end_offset)
-        nearest, first_offset = place, until
+            return own.answer(skips=skips)
+        if own.loss is None:
+            return own.answer(skips=skips)
+        until = min(own.first_offset(end_offset), end_offset)
+        nearest, first_offset = own, until
         for other in self.others:
-            theirs = other.place(offset, until, most_bytes, first_is_whole=first_is_whole)
-            if theirs.part is None or not self.own.agrees(other, first := theirs.part.first):
+            theirs = other.batches_from(offset, until, most_bytes, first_is_whole=first_is_whole)
+            if theirs.batches is None or not self.own.agrees(other, first := theirs.batches.first):
                 continue
-            part = self.own.agreeing(other, theirs.part)
+            batches = self.own.common_batches(other, theirs.batches)
             has_records = first.last_offset < until
             if theirs.loss is None:  # it has all records of these offsets, if there are any
                 if has_records:
-                    self._report_other(place, offset, until, other)
-                    return part if part.size_bytes else None
-                return place._replace(loss=None).taken(skips=skips)
+                    self._report_other(own, offset, until, other)
+                    return batches if batches.size_bytes else None
+                return own._replace(loss=None).answer(skips=skips)
             if has_records and theirs.first_offset(until) < first_offset:
-                nearest, first_offset = place._replace(part=part), theirs.first_offset(until)
-        self._report_damage(place.damage, "; no other copy has these records")
-        return nearest.taken(skips=skips)
+                nearest, first_offset = own._replace(batches=batches), theirs.first_offset(until)
+        self._report_damage(own.damage, "; no other copy has these records")
+        return nearest.answer(skips=skips)
 
-    def _report_damage(self, damage: Sequence[PartNotServed], also: str = "") -> None:
+    def _report_damage(self, damage: Sequence[DamagedRange], also: str = "") -> None:
         """Report damage that is not reported yet, and the answer for its records."""
         what = _SKIPPED if self._on_damage is DamageAnswer.SKIP else _NOT_SERVED
         for path, start, end, reason in damage:
             self._report_once((path, start), path, f"bytes {start} to {end} {what}: {reason}{also}")
 
-    def _report_other(self, place: PlaceInCopy, offset: int, until: int, other: ServedCopy) -> None:
-        for path, start, end, reason in place.damage:
+    def _report_other(self, own: CopyBatches, offset: int, until: int, other: ServedCopy) -> None:
+        for path, start, end, reason in own.damage:
             message = f"bytes {start} to {end} are served from {other.path}: {reason}"
             self._report_once((path, start, other.path), path, message)
-        if place.loss is NoRecords.MISSING:
+        if own.loss is NoRecords.MISSING:
             message = f"the offsets {offset} to {until - 1} are missing, and are served from {other.path}"
             self._report_once((until, other.path), self.own.path, message)
 
@@ -196,7 +196,7 @@ class ServedPartition:
         if is_new:
             self._report(Note("damage", message, path, exit_code=ExitCode.CORRUPTION))
 
-    def bytes_at(self, offset: int, most_bytes: int) -> RecordsPart | NoRecords | None:
+    def bytes_at(self, offset: int, most_bytes: int) -> RecordsRange | NoRecords | None:
         """Return bytes of a log of Kafka 0.7 from an offset on, as `records` does; the offset is a position of a byte.
 
         As clients of 0.7 add up the sizes of messages, they cannot continue after damage. Raises as `read_into`.
@@ -215,7 +215,7 @@ class ServedPartition:
 
     def first_at(self, timestamp_ms: int) -> Found | None:
         """Return the first record at or after a time, from the start of the log on. Raises OSError for a cut log."""
-        return self._best(lambda search, one: search.first_in(one, timestamp_ms, self.start), lambda _: 0)
+        return self._best(lambda search, copy: search.first_in(copy, timestamp_ms, self.start), lambda _: 0)
 
     def latest(self) -> Found | None:
         """Return the first record with the largest timestamp. Raises OSError for a cut log."""
@@ -229,11 +229,11 @@ class ServedPartition:
         A record of another copy counts if it is served. Raises OSError if another program has cut a segment: its
         indexes and maps are those of the start.
         """
-        cut = next((one.log.path for number, one in enumerate(self.segments) if self.own.is_cut(number)), None)
+        cut = next((segment.log.path for number, segment in enumerate(self.segments) if self.own.is_cut(number)), None)
         if cut is not None:
             raise OSError(errno.EIO, "the log was cut while it was served", cut)
         best: Found | None = None
-        for copy in (self.copy, *(one.copy for one in self._other_copies)):
+        for copy in (self.copy, *(other.copy for other in self._other_copies)):
             with self._decoding:
                 found = find(TimeSearch(self._fs, DEFAULT_LIMITS), copy)
             if found is None or (best is not None and (rank(found), -_offset(found)) <= (rank(best), -_offset(best))):
@@ -247,8 +247,8 @@ class ServedPartition:
         offset = _offset(found)
         if not self.start <= offset < self.end:
             return False
-        part = self._find(offset, self.end, 0, first_is_whole=True, skips=False)
-        return isinstance(part, RecordsPart) and part.first.base_offset <= offset and not self.own.has(part)
+        batches = self._find(offset, self.end, 0, first_is_whole=True, skips=False)
+        return isinstance(batches, RecordsRange) and batches.first.base_offset <= offset and not self.own.has(batches)
 
 
 def _offset(found: Found) -> int:

@@ -31,7 +31,7 @@ class _Closed:
         self._reported: dict[tuple[str, str], tuple[float, int]] = {}
         self._changing = Lock()
 
-    def tell(self, peer: tuple[str, int], reason: str) -> None:
+    def report(self, peer: tuple[str, int], reason: str) -> None:
         """Report that the connection of a client was closed."""
         host, port = peer
         now = self._clock()
@@ -117,7 +117,7 @@ class Server:
         most = self._limits.connections
         if self.connections >= most:
             client.close()
-            self._closed.tell(peer[:2], f"more than {most} at a time (--max-connections)")
+            self._closed.report(peer[:2], f"more than {most} at a time (--max-connections)")
             return
         with self._changing:
             try:
@@ -126,7 +126,7 @@ class Server:
                 self._threads[thread] = client
                 thread.start()
             except (OSError, RuntimeError):
-                self._threads = {one: held for one, held in self._threads.items() if held is not client}
+                self._threads = {thread: known for thread, known in self._threads.items() if known is not client}
                 client.close()
 
     def _serve(self, client: socket.socket, connection: Connection) -> None:
@@ -139,7 +139,7 @@ class Server:
                 self._threads.pop(current_thread(), None)
             client.close()
         if reason and not self._broker.stopping.is_set():
-            self._closed.tell((connection.peer_host, connection.peer_port), reason)
+            self._closed.report((connection.peer_host, connection.peer_port), reason)
 
     def _end(self) -> None:
         self._broker.stopping.set()
@@ -162,7 +162,7 @@ class Server:
 
 def _listening(host: str, port: int) -> socket.socket:
     try:
-        family, kind, protocol, _, place = socket.getaddrinfo(
+        family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]  # fmt: skip
     except (socket.gaierror, UnicodeError) as error:
@@ -170,7 +170,7 @@ def _listening(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
+        listening.bind(address)
         listening.listen(_BACKLOG)
         listening.setblocking(False)
     except OSError as error:

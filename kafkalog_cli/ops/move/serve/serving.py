@@ -38,7 +38,7 @@ class Serving:
     topics: ClassVar[Count] = of("catalog.topic_count")
     partitions: ClassVar[Count] = of(lambda serving: len(serving.catalog.partitions))
     segments: ClassVar[Annotated[Count, "segments that stay open while they are served"]] = of(
-        lambda serving: sum(len(one.segments) for one in serving.catalog.partitions)
+        lambda serving: sum(len(partition.segments) for partition in serving.catalog.partitions)
     )
 
     def __init__(self, context: Context, options: ServeOptions, report: Callable[[Note], None]) -> None:
@@ -56,7 +56,7 @@ class Serving:
                 listeners.append((options.old_clients_port, of_old_clients))
             self.server = Server(options.host, listeners, broker, options.limits, context.clock, report)
             self.committed.loading.start()
-            largest = max(self.catalog.partitions, key=lambda one: one.segments[0].log.size_bytes)
+            largest = max(self.catalog.partitions, key=lambda partition: partition.segments[0].log.size_bytes)
             warming = Thread(target=largest.warm_up, name="kafkalog-warm-up", daemon=True)
             opened.callback(warming.join)
             warming.start()

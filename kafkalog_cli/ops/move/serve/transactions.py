@@ -45,19 +45,19 @@ def aborted_transactions(
 
     The log decides. An entry of an index counts if it has no marker in the log, because damage may hide the marker.
     """
-    found: dict[tuple[int, int], Aborted] = {}
+    aborted: dict[tuple[int, int], Aborted] = {}
     replay = TransactionReplay()
     for file, batch in batches:
         for marker, first in replay.ended((batch,)):
             if first is not None and control_type_at(file, marker.position) == ABORT:
                 key = (marker.producer_id, marker.last_offset)
-                found[key] = Aborted(marker.producer_id, first, marker.last_offset)
+                aborted[key] = Aborted(marker.producer_id, first, marker.last_offset)
     for entry in _indexed(fs, partition):
         key = (entry.producer_id, entry.last_offset)
-        known = found.get(key)
+        known = aborted.get(key)
         if known is None or entry.first_offset < known.first_offset:
-            found[key] = Aborted(entry.producer_id, entry.first_offset, entry.last_offset)
-    return sorted(found.values(), key=lambda one: (one.first_offset, one.producer_id))
+            aborted[key] = Aborted(entry.producer_id, entry.first_offset, entry.last_offset)
+    return sorted(aborted.values(), key=lambda each: (each.first_offset, each.producer_id))
 
 
 def first_open_offset(
@@ -67,9 +67,9 @@ def first_open_offset(
 
     An entry of a transaction index ends a transaction too, because damage may hide the marker.
     """
-    found = open_at(fs, partition, end, batches)
-    ended = {(one.producer_id, one.first_offset) for one in _indexed(fs, partition)} if found else set()
-    return next((one.first_offset for one in found if (one.producer_id, one.first_offset) not in ended), None)
+    still_open = open_at(fs, partition, end, batches)
+    ended = {(entry.producer_id, entry.first_offset) for entry in _indexed(fs, partition)} if still_open else set()
+    return next((each.first_offset for each in still_open if (each.producer_id, each.first_offset) not in ended), None)
 
 
 def _indexed(fs: Filesystem, partition: Partition) -> Iterator[AbortedTxn]:
@@ -127,8 +127,8 @@ def describe_producers(broker: Broker, request: Request) -> Message:
     """Answer the producers of partitions. Unlike a broker's answer, producers that have expired are in it."""
     topics = []
     for topic in request.distinct("topics", "name"):
-        found = [_producers(broker, topic["name"], number) for number in dict.fromkeys(topic["partitionIndexes"])]
-        topics.append({"name": topic["name"], "partitions": found})
+        partitions = [_producers(broker, topic["name"], number) for number in dict.fromkeys(topic["partitionIndexes"])]
+        topics.append({"name": topic["name"], "partitions": partitions})
     return {"topics": topics}
 
 
@@ -137,10 +137,10 @@ def _producers(broker: Broker, topic: str, number: int) -> Message:
     if partition is None:
         return {"partitionIndex": number, "errorCode": unknown_topic(topic)}
     try:
-        found = partition.producers()
+        producers = partition.producers()
     except (KafkalogError, OSError) as error:
         return {"partitionIndex": number, "errorCode": ApiError.KAFKA_STORAGE_ERROR, "errorMessage": str(error)}
-    return {"partitionIndex": number, "activeProducers": [_producer(one) for one in found]}
+    return {"partitionIndex": number, "activeProducers": [_producer(entry) for entry in producers]}
 
 
 def _producer(entry: ProducerEntry) -> Message:
@@ -152,49 +152,53 @@ def _producer(entry: ProducerEntry) -> Message:
 
 
 def list_transactions(broker: Broker, request: Request) -> Message:
-    """Answer the transactional ids that the filters take. Ids without an open transaction count as very old."""
+    """Answer the transactional ids that the filters choose. Ids without an open transaction count as very old."""
     body = request.body
     states, producers = set(body["stateFilters"]), set(body["producerIdFilters"])
     shortest_ms, now_ms = body.get("durationFilter", -1), broker.now_ms()
     try:
-        found = broker.catalog.transactional_ids()
+        known = broker.catalog.transactional_ids()
     except (KafkalogError, OSError):
         return {"errorCode": ApiError.COORDINATOR_NOT_AVAILABLE}
     return {
         "unknownStateFilters": sorted(states - {*STATES}),
         "transactionStates": [
-            {"transactionalId": one.transactional_id, "producerId": one.producer_id, "transactionState": one.state}
-            for one in found.values()
-            if one.state != _DEAD
-            and (not states or one.state in states)
-            and (not producers or one.producer_id in producers)
-            and (shortest_ms < 0 or now_ms - _time(one.start_timestamp) > shortest_ms)
+            {
+                "transactionalId": state.transactional_id,
+                "producerId": state.producer_id,
+                "transactionState": state.state,
+            }
+            for state in known.values()
+            if state.state != _DEAD
+            and (not states or state.state in states)
+            and (not producers or state.producer_id in producers)
+            and (shortest_ms < 0 or now_ms - _time(state.start_timestamp) > shortest_ms)
         ],
     }
 
 
 def describe_transactions(broker: Broker, request: Request) -> Message:
     """Answer transactional ids."""
-    asked = request.distinct("transactionalIds")
+    requested = request.distinct("transactionalIds")
     try:
         known = broker.catalog.transactional_ids()
     except (KafkalogError, OSError):
         failed = ApiError.COORDINATOR_NOT_AVAILABLE
-        return {"transactionStates": [{"transactionalId": one, "errorCode": failed} for one in asked]}
-    return {"transactionStates": [_transaction(one, known.get(one)) for one in asked]}
+        return {"transactionStates": [{"transactionalId": name, "errorCode": failed} for name in requested]}
+    return {"transactionStates": [_transaction(name, known.get(name)) for name in requested]}
 
 
-def _transaction(name: str, found: Transaction | None) -> Message:
-    if found is None or found.state == _DEAD:
+def _transaction(name: str, state: Transaction | None) -> Message:
+    if state is None or state.state == _DEAD:
         return {
             "transactionalId": name,
             "errorCode": ApiError.TRANSACTIONAL_ID_NOT_FOUND if name else ApiError.INVALID_REQUEST,
         }
     return {
-        "transactionalId": name, "transactionState": found.state, "transactionTimeoutMs": found.timeout_ms,
-        "transactionStartTimeMs": _time(found.start_timestamp), "producerId": found.producer_id,
-        "producerEpoch": found.producer_epoch,
-        "topics": [{"topic": one.topic, "partitions": list(one.partitions)} for one in found.partitions],
+        "transactionalId": name, "transactionState": state.state, "transactionTimeoutMs": state.timeout_ms,
+        "transactionStartTimeMs": _time(state.start_timestamp), "producerId": state.producer_id,
+        "producerEpoch": state.producer_epoch,
+        "topics": [{"topic": topic.topic, "partitions": list(topic.partitions)} for topic in state.partitions],
     }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from kafkalog_cli.ops.move.serve.broker import Broker
 from kafkalog_cli.ops.move.serve.served_copy import NoRecords
 
 _INT16 = struct.Struct(">h")
-_PLACE = struct.Struct(">iqi")
+_RANGE = struct.Struct(">iqi")
 _COUNT = struct.Struct(">i")
 _MOST_BYTES = 1 << 30
 """The largest response: its size is an int32."""
@@ -43,23 +43,23 @@ _ERRORS = {
 }  # fmt: skip
 
 
-class _Asked(NamedTuple):
-    """A part of a request. `place` is the offset of a fetch or a time; `most` are bytes, or a number of offsets."""
+class _Range(NamedTuple):
+    """What is requested of a partition, from an offset or a time on; `most` are bytes, or a number of offsets."""
 
     topic: str
     partition: int
-    place: int
+    start: int
     most: int
 
 
-class SevenRequest(NamedTuple):
+class RequestV07(NamedTuple):
     """A request of Kafka 0.7."""
 
     kind: _Kind
-    asked: list[_Asked]
+    ranges: list[_Range]
 
 
-def read_seven(frame: bytes) -> SevenRequest | None:
+def read_v07(frame: bytes) -> RequestV07 | None:
     """Read a request; None if the frame is none of the three, to its last byte.
 
     The request of a newer client has its version where the length of a topic or a count is here, and a longer rest.
@@ -69,53 +69,53 @@ def read_seven(frame: bytes) -> SevenRequest | None:
         if kind not in set(_Kind):
             return None
         count, at = (_INT16.unpack_from(frame, 2)[0], 4) if kind == _Kind.MULTI_FETCH else (1, 2)
-        asked: list[_Asked] = []
-        while len(asked) < count:
+        ranges: list[_Range] = []
+        while len(ranges) < count:
             begin = at + _INT16.size
             end = begin + _INT16.unpack_from(frame, at)[0]
             if end <= begin:
                 return None
-            asked.append(_Asked(frame[begin:end].decode("utf-8", "replace"), *_PLACE.unpack_from(frame, end)))
-            at = end + _PLACE.size
+            ranges.append(_Range(frame[begin:end].decode("utf-8", "replace"), *_RANGE.unpack_from(frame, end)))
+            at = end + _RANGE.size
     except struct.error:
         return None
-    return SevenRequest(_Kind(kind), asked) if asked and at == len(frame) else None
+    return RequestV07(_Kind(kind), ranges) if ranges and at == len(frame) else None
 
 
-def answer_seven(broker: Broker, request: SevenRequest) -> list[bytes | Spliced]:
+def answer_v07(broker: Broker, request: RequestV07) -> list[bytes | Spliced]:
     """Answer with bytes of logs, or with offsets."""
     if request.kind is _Kind.OFFSETS:
-        return [_offsets(broker, request.asked[0])]
-    pieces: list[bytes | Spliced] = []
+        return [_offsets(broker, request.ranges[0])]
+    chunks: list[bytes | Spliced] = []
     left = _MOST_BYTES
-    for asked in request.asked:
-        found = _messages(broker, asked._replace(most=min(asked.most, left)))
-        left -= sum(one.size_bytes for one in found if not isinstance(one, bytes))
-        pieces += found
+    for requested in request.ranges:
+        messages = _messages(broker, requested._replace(most=min(requested.most, left)))
+        left -= sum(each.size_bytes for each in messages if not isinstance(each, bytes))
+        chunks += messages
     if request.kind is _Kind.FETCH:
-        return pieces
-    size = sum(len(one) if isinstance(one, bytes) else one.size_bytes for one in pieces)
-    return [encode_start(size), *pieces]
+        return chunks
+    size = sum(len(each) if isinstance(each, bytes) else each.size_bytes for each in chunks)
+    return [encode_start(size), *chunks]
 
 
-def _messages(broker: Broker, asked: _Asked) -> list[bytes | Spliced]:
-    partition = broker.catalog.sevens.get((asked.topic, asked.partition))
+def _messages(broker: Broker, requested: _Range) -> list[bytes | Spliced]:
+    partition = broker.catalog.partitions_v07.get((requested.topic, requested.partition))
     if partition is None:
         return [encode_start(0, _Error.WRONG_PARTITION)]
     try:
-        found = partition.bytes_at(asked.place, asked.most)
+        messages = partition.bytes_at(requested.start, requested.most)
     except OSError:
         return [encode_start(0, _Error.UNKNOWN)]
-    if isinstance(found, NoRecords):
-        return [encode_start(0, _ERRORS[found])]
-    return [encode_start(0)] if found is None else [encode_start(found.size_bytes), found]
+    if isinstance(messages, NoRecords):
+        return [encode_start(0, _ERRORS[messages])]
+    return [encode_start(0)] if messages is None else [encode_start(messages.size_bytes), messages]
 
 
-def _offsets(broker: Broker, asked: _Asked) -> bytes:
-    partition = broker.catalog.sevens.get((asked.topic, asked.partition))
+def _offsets(broker: Broker, requested: _Range) -> bytes:
+    partition = broker.catalog.partitions_v07.get((requested.topic, requested.partition))
     if partition is None:
         offsets, error = [], _Error.WRONG_PARTITION
     else:
-        offsets, error = partition.offsets_before(asked.place, asked.most, broker.now_ms()), _Error.NONE
+        offsets, error = partition.offsets_before(requested.start, requested.most, broker.now_ms()), _Error.NONE
     body = _COUNT.pack(len(offsets)) + struct.pack(f">{len(offsets)}q", *offsets)
     return encode_start(len(body), error) + body

@@ -9,7 +9,7 @@ from kafkalog_cli.ops.move.serve.as_of import CutFile
 _MARK_BYTES = RECORD_BATCH.size
 
 
-class HeldFile(CutFile):
+class OpenFile(CutFile):
     """A file that stays open when a reader closes it, with the bytes that it had when it was opened."""
 
     def __init__(self, file: ReadableFile) -> None:
@@ -26,8 +26,8 @@ class HeldFile(CutFile):
         """
         if position is None:
             return b""
-        found = memoryview(bytearray(_MARK_BYTES))
-        header = bytes(found[: self.read_into(position, found)])
+        buffer = memoryview(bytearray(_MARK_BYTES))
+        header = bytes(buffer[: self.read_into(position, buffer)])
         size_bytes = LOG_OVERHEAD_BYTES + int.from_bytes(header[8:LOG_OVERHEAD_BYTES], "big")
         last = memoryview(bytearray(1))
         return header[:size_bytes] + bytes(last[: self.read_into(position + size_bytes - 1, last)])
@@ -40,49 +40,49 @@ class HeldFile(CutFile):
         super().close()
 
 
-class HeldFilesystem:
-    """Reads the logs of held partitions from the files that were open when the view was made.
+class OpenFilesystem:
+    """Reads the logs of partitions from the files that were opened at the start.
 
-    An index that has been replaced since does not belong to the held log: it counts as missing.
+    An index that has been replaced since does not belong to that log: it counts as missing.
     """
 
     def __init__(self, below: Filesystem) -> None:
         self._below = below
         self.status, self.list_directory = below.status, below.list_directory
-        self._held: dict[str, HeldFile] = {}
+        self._open: dict[str, OpenFile] = {}
         self._sidecars: dict[str, FileStatus] = {}
 
-    def hold(self, partition: Partition) -> None:
+    def keep_open(self, partition: Partition) -> None:
         """Open the logs of a partition. Raises as `open_read`; then none of them stays open."""
-        opened: dict[str, HeldFile] = {}
+        opened: dict[str, OpenFile] = {}
         try:
             for segment in partition.segments:
-                opened[segment.log.path] = HeldFile(self._below.open_read(segment.log.path))
+                opened[segment.log.path] = OpenFile(self._below.open_read(segment.log.path))
         except BaseException:
             for file in opened.values():
                 file.close_for_good()
             raise
-        self._held |= opened
+        self._open |= opened
         for segment in partition.segments:
             for sidecar in (segment.offset_index, segment.time_index, segment.txn_index):
                 if sidecar is not None:
                     self._sidecars[sidecar.path] = sidecar
 
-    def held(self, path: str) -> HeldFile:
-        """Return a held log. Raises KeyError."""
-        return self._held[path]
+    def open_file(self, path: str) -> OpenFile:
+        """Return a log that is kept open. Raises KeyError."""
+        return self._open[path]
 
     def close(self) -> None:
         """Close all files."""
-        for file in self._held.values():
+        for file in self._open.values():
             file.close_for_good()
-        self._held.clear()
+        self._open.clear()
 
     def open_read(self, path: str) -> ReadableFile:
         """See Filesystem."""
-        held = self._held.get(path)
-        if held is not None:
-            return held
+        file = self._open.get(path)
+        if file is not None:
+            return file
         known = self._sidecars.get(path)
         if known is not None:
             now = self._below.status(path)

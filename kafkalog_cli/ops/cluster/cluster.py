@@ -117,7 +117,7 @@ def describe_cluster(  # noqa: PLR0913 points and choice
 ) -> ClusterDescription:
     """Describe the cluster of some log directories at a point, and its changes since an earlier point.
 
-    `topics` choose among topics, partitions and settings; none: all. The furthest replica of the metadata log is taken.
+    `topics` choose among topics, partitions and settings; none: all. The furthest replica of the metadata log is read.
     Raises PathNotFound, NotKafkaLayout, Unreadable; NothingSelected if a point is given without a metadata log, or one
     before the first record that the log has.
     """
@@ -168,20 +168,20 @@ def _state(fs: Filesystem, logs: Sequence[str], point: MetadataPoint | None, not
 
 
 def _partitions(fs: Filesystem, log_dir: str) -> Iterator[PartitionPath]:
-    for one in partition_paths(fs, log_dir):
-        if one.directory.kind is DirectoryKind.PARTITION and not one.directory.is_metadata_log:
-            yield one
+    for partition in partition_paths(fs, log_dir):
+        if partition.directory.kind is DirectoryKind.PARTITION and not partition.directory.is_metadata_log:
+            yield partition
 
 
 def _local_partitions(fs: Filesystem, log_dirs: Sequence[str]) -> Iterator[LocalPartition]:
     for log_dir in log_dirs:
         root = read_root(fs, log_dir, frozenset())
-        for one in _partitions(fs, log_dir):
-            topic, number = one.directory.topic or "", one.directory.partition or 0
+        for partition in _partitions(fs, log_dir):
+            topic, number = partition.directory.topic or "", partition.directory.partition or 0
             lines = root.offsets_of(topic, number)
-            topic_id = topic_id_on_disk(fs, one.path)
+            topic_id = topic_id_on_disk(fs, partition.path)
             yield LocalPartition(
-                topic, number, topic_id, lines.log_start, lines.recovery_point, lines.high_watermark, one.path
+                topic, number, topic_id, lines.log_start, lines.recovery_point, lines.high_watermark, partition.path
             )
 
 
@@ -189,15 +189,17 @@ def _misplaced(
     fs: Filesystem, metas: Mapping[str, MetaProperties | None], metadata: ClusterMetadata
 ) -> Iterator[MisplacedPartition]:
     for log_dir, meta in metas.items():
-        for one in _partitions(fs, log_dir):
-            reason = _reason(fs, one, meta, metadata)
+        for partition in _partitions(fs, log_dir):
+            reason = _reason(fs, partition, meta, metadata)
             if reason:
-                yield MisplacedPartition(one.path, one.directory.topic or "", one.directory.partition or 0, reason)
+                yield MisplacedPartition(
+                    partition.path, partition.directory.topic or "", partition.directory.partition or 0, reason
+                )
 
 
-def _reason(fs: Filesystem, one: PartitionPath, meta: MetaProperties | None, metadata: ClusterMetadata) -> str:
-    """Return why the cluster does not give a partition to its place; "" if it does."""
-    name, topic_id = one.directory, topic_id_on_disk(fs, one.path)
+def _reason(fs: Filesystem, partition: PartitionPath, meta: MetaProperties | None, metadata: ClusterMetadata) -> str:
+    """Return why the cluster does not give a partition to this broker and log directory; "" if it does."""
+    name, topic_id = partition.directory, topic_id_on_disk(fs, partition.path)
     broker = None if meta is None else meta.node_id
     own = find_owner(metadata, name.topic or "", name.partition or 0, topic_id, broker)
     if own.topic is None:

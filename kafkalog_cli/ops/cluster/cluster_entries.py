@@ -147,15 +147,21 @@ def entries_of(metadata: ClusterMetadata) -> Entries:
     """Return the entries of a state that was read with its registry."""
     registry = metadata.registry
     return {
-        ClusterPart.BROKERS: {str(one.broker_id): one for one in _brokers(metadata, registry)},
-        ClusterPart.CONTROLLERS: {str(one.controller_id): one for one in _controllers(metadata, registry)},
-        ClusterPart.FEATURES: {one.name: one for one in features(metadata)},
-        ClusterPart.TOPICS: {one.topic: one for one in topics(metadata)},
-        ClusterPart.PARTITIONS: {f"{one.topic}-{one.partition}": one for one in _partitions(metadata)},
-        ClusterPart.CONFIGS: {f"{one.resource_type} {one.resource_name} {one.name}": one for one in _configs(metadata)},
-        ClusterPart.ACLS: {one.acl_id: one for one in _acls(registry)},
-        ClusterPart.SCRAM_USERS: {f"{one.user} {one.mechanism}": one for one in _scram_users(registry)},
-        ClusterPart.QUOTAS: {f"{','.join(one.entity)} {one.key}": one for one in _quotas(registry)},
+        ClusterPart.BROKERS: {str(broker.broker_id): broker for broker in _brokers(metadata, registry)},
+        ClusterPart.CONTROLLERS: {
+            str(controller.controller_id): controller for controller in _controllers(metadata, registry)
+        },
+        ClusterPart.FEATURES: {feature.name: feature for feature in features(metadata)},
+        ClusterPart.TOPICS: {topic.topic: topic for topic in topics(metadata)},
+        ClusterPart.PARTITIONS: {
+            f"{partition.topic}-{partition.partition}": partition for partition in _partitions(metadata)
+        },
+        ClusterPart.CONFIGS: {
+            f"{setting.resource_type} {setting.resource_name} {setting.name}": setting for setting in _configs(metadata)
+        },
+        ClusterPart.ACLS: {acl.acl_id: acl for acl in _acls(registry)},
+        ClusterPart.SCRAM_USERS: {f"{user.user} {user.mechanism}": user for user in _scram_users(registry)},
+        ClusterPart.QUOTAS: {f"{','.join(quota.entity)} {quota.key}": quota for quota in _quotas(registry)},
         ClusterPart.TOKENS: dict(sorted(registry.tokens.items())),
     }
 
@@ -166,9 +172,11 @@ def only_topics(entries: Entries, topics: frozenset[str]) -> Entries:
         return entries
     found = {part: dict(of_part) for part, of_part in entries.items()}
     for part in (ClusterPart.TOPICS, ClusterPart.PARTITIONS):
-        found[part] = {name: one for name, one in entries[part].items() if one[0] in topics}
+        found[part] = {name: entry for name, entry in entries[part].items() if entry[0] in topics}
     found[ClusterPart.CONFIGS] = {
-        name: one for name, one in entries[ClusterPart.CONFIGS].items() if one[0] == "TOPIC" and one[1] in topics
+        name: entry
+        for name, entry in entries[ClusterPart.CONFIGS].items()
+        if entry[0] == "TOPIC" and entry[1] in topics
     }
     return found
 
@@ -178,44 +186,44 @@ def _word(words: Mapping[int, str], number: int) -> str:
 
 
 def _texts(listeners: tuple[Endpoint, ...]) -> tuple[str, ...]:
-    return tuple(f"{one.name}://{one.host}:{one.port}" for one in listeners)
+    return tuple(f"{endpoint.name}://{endpoint.host}:{endpoint.port}" for endpoint in listeners)
 
 
 def _brokers(metadata: ClusterMetadata, registry: ClusterRegistry) -> Iterator[BrokerEntry]:
-    for number, one in sorted(metadata.brokers.items()):
+    for number, broker in sorted(metadata.brokers.items()):
         yield BrokerEntry(
-            number, one.broker_epoch, one.incarnation_id, one.is_fenced, one.in_controlled_shutdown, one.rack,
-            _texts(registry.listeners.get(number, ())), one.log_dirs,
+            number, broker.broker_epoch, broker.incarnation_id, broker.is_fenced, broker.in_controlled_shutdown,
+            broker.rack, _texts(registry.listeners.get(number, ())), broker.log_dirs,
         )  # fmt: skip
 
 
 def _controllers(metadata: ClusterMetadata, registry: ClusterRegistry) -> Iterator[ControllerEntry]:
-    for number, one in sorted(registry.controllers.items()):
+    for number, controller in sorted(registry.controllers.items()):
         voter = number in metadata.voters if metadata.voters else None
-        yield ControllerEntry(number, one.incarnation_id, voter, _texts(one.listeners))
+        yield ControllerEntry(number, controller.incarnation_id, voter, _texts(controller.listeners))
 
 
 def _partitions(metadata: ClusterMetadata) -> Iterator[PartitionEntry]:
     for name, topic in sorted(metadata.topics.items()):
-        for number, one in sorted(topic.partitions.items()):
+        for number, state in sorted(topic.partitions.items()):
             yield PartitionEntry(
-                name, number, None if one.leader < 0 else one.leader, one.leader_epoch, one.partition_epoch,
-                one.replicas, one.isr, one.elr, one.last_known_elr, one.adding_replicas, one.removing_replicas,
-                one.directories, one.is_recovering,
+                name, number, None if state.leader < 0 else state.leader, state.leader_epoch, state.partition_epoch,
+                state.replicas, state.isr, state.elr, state.last_known_elr, state.adding_replicas,
+                state.removing_replicas, state.directories, state.is_recovering,
             )  # fmt: skip
 
 
 def _configs(metadata: ClusterMetadata) -> Iterator[ConfigEntry]:
-    for one in configs(metadata):
-        value = None if is_sensitive(one.name) else one.value
-        yield ConfigEntry(one.resource_type, one.resource_name, one.name, value)
+    for setting in configs(metadata):
+        value = None if is_sensitive(setting.name) else setting.value
+        yield ConfigEntry(setting.resource_type, setting.resource_name, setting.name, value)
 
 
 def _acls(registry: ClusterRegistry) -> Iterator[AclEntry]:
-    for one in sorted(registry.acls.values(), key=lambda acl: (*acl[1:], acl.acl_id)):
+    for acl in sorted(registry.acls.values(), key=lambda acl: (*acl[1:], acl.acl_id)):
         yield AclEntry(
-            one.acl_id, _word(_RESOURCES, one.resource_type), one.resource_name, _word(_PATTERNS, one.pattern_type),
-            one.principal, one.host, _word(_OPERATIONS, one.operation), _word(_PERMISSIONS, one.permission_type),
+            acl.acl_id, _word(_RESOURCES, acl.resource_type), acl.resource_name, _word(_PATTERNS, acl.pattern_type),
+            acl.principal, acl.host, _word(_OPERATIONS, acl.operation), _word(_PERMISSIONS, acl.permission_type),
         )  # fmt: skip
 
 
@@ -268,9 +276,9 @@ def differences(before: Entries, after: Entries) -> Iterator[EntryChange]:
 
 
 def _changed(old: Entry | None, new: Entry | None) -> Iterator[FieldChange]:
-    one = new if new is not None else old
-    assert one is not None
-    for at, name in enumerate(one._fields):
+    entry = new if new is not None else old
+    assert entry is not None
+    for at, name in enumerate(entry._fields):
         before, after = "" if old is None else text_of(old[at]), "" if new is None else text_of(new[at])
         if before != after:
             yield FieldChange(name, before, after)

@@ -1,4 +1,4 @@
-"""The topic of a coordinator in some log directories: the best copy of each partition, and the place of an id."""
+"""The topic of a coordinator in some log directories: the best copy of each partition, and the partition of an id."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,9 +53,9 @@ def in_sorted_runs(
     """Yield results of all partitions by `name`; more rows than are sorted at once come in several sorted runs."""
     run: list[_ResultT] = []
     count = 0
-    for one in found:
-        run.append(one)
-        count += rows(one)
+    for result in found:
+        run.append(result)
+        count += rows(result)
         if count >= MOST_SORTED_ROWS:
             yield from sorted(run, key=name)
             run, count = [], 0
@@ -112,10 +112,10 @@ class Copies:
         """The ids of topics by name, each from the first partition.metadata that has it."""
         found: dict[str, str] = {}
         for log_dir in self.log_dirs:
-            for one in partition_paths(self.fs, log_dir):
-                topic = one.directory.topic
-                if topic is not None and topic not in found and one.directory.kind is DirectoryKind.PARTITION:
-                    topic_id = topic_id_on_disk(self.fs, one.path)
+            for partition in partition_paths(self.fs, log_dir):
+                topic = partition.directory.topic
+                if topic is not None and topic not in found and partition.directory.kind is DirectoryKind.PARTITION:
+                    topic_id = topic_id_on_disk(self.fs, partition.path)
                     if topic_id is not None:
                         found[topic] = topic_id
         return found
@@ -132,10 +132,10 @@ class Copies:
             return is_topic and selection.takes(name)
 
         found = {
-            (one.directory.topic or "", one.directory.partition or 0)
+            (partition.directory.topic or "", partition.directory.partition or 0)
             for path in self.expanded
-            for one in partition_paths(self.fs, in_its_log_dir(self.fs, path), takes)
-            if takes(one.directory)
+            for partition in partition_paths(self.fs, in_its_log_dir(self.fs, path), takes)
+            if takes(partition.directory)
         }
         if not found:
             raise nothing_selected(self.fs, self.paths, selection)
@@ -149,8 +149,8 @@ class Copies:
 
     def take_notes(self) -> list[Note]:
         """Return the notes since the last call, for a caller that reports them while it goes on."""
-        taken, self.notes = self.notes, []
-        return taken
+        notes, self.notes = self.notes, []
+        return notes
 
     def _damaged(self, damage: DamagedLog) -> None:
         details = damage.details
@@ -194,12 +194,12 @@ class Copies:
 class Loaded:
     """A copy of a partition of a coordinator's topic that is read. `others` are the other copies, the better first.
 
-    `damage` has the first damaged places that were met, of `damage_count`.
+    `damage` has the first damaged places of `damage_count`.
     """
 
     def __init__(self, fs: Filesystem, copy: Partition, copies: tuple[Partition, ...]) -> None:
         self.copy = copy
-        self.others = tuple(one for one in copies if one is not copy)
+        self.others = tuple(other for other in copies if other is not copy)
         self.damage: list[DamagedLog] = []
         self.damage_count = 0
         self.codes: list[ExitCode] = []
@@ -229,7 +229,7 @@ class HeldMemory:
         self._sizes: dict[int, int] = {}
 
     def counted(self, entries: Iterator[CoordinatorEntry], path: str) -> Iterator[CoordinatorEntry]:
-        """Yield the entries. Raises Unreadable once they would take more than the limit."""
+        """Yield the entries. Raises Unreadable once they need more than the limit."""
         for entry in entries:
             if entry.record is not None:
                 self._take(entry.record, entry.size_bytes)
@@ -261,7 +261,7 @@ class CoordinatorTopic:
         def takes(name: DirectoryName) -> bool:
             return name.topic == topic and name.kind is DirectoryKind.PARTITION
 
-        self.numbers = sorted({one.number for one in partitions_taken(log_dirs.fs, log_dirs.paths, takes)})
+        self.numbers = sorted({partition.number for partition in partitions_taken(log_dirs.fs, log_dirs.paths, takes)})
 
     def require(self, what: str) -> None:
         """Raise NothingSelected if there is no partition of the topic."""
@@ -299,7 +299,7 @@ class CoordinatorTopic:
             return replay(self._held.counted(entries, f"{self.topic}-{number}"), number)
 
         loaded, found = _undamaged(self._best(number), counted_replay)
-        self._tell(loaded)
+        self._report(loaded)
         return loaded, found
 
     def stream(self, number: int) -> Iterator[CoordinatorEntry]:
@@ -310,7 +310,7 @@ class CoordinatorTopic:
         best = self._best(number)
         loaded = best[0] if len(best) == 1 else _undamaged(best, _read_through)[0]
         yield from self._held.counted(loaded.entries(), f"{self.topic}-{number}")
-        self._tell(loaded)
+        self._report(loaded)
 
     def _best(self, number: int) -> list[Loaded]:
         """Return the best copies of a partition: several if they are equal. Raises NothingSelected."""
@@ -319,11 +319,11 @@ class CoordinatorTopic:
             raise NothingSelected(reason=f"no copy of {self.topic}-{number} can be read")
         return [Loaded(self._log_dirs.fs, copy, copies) for copy in copies if rank(copy) == rank(copies[0])]
 
-    def _tell(self, loaded: Loaded) -> None:
+    def _report(self, loaded: Loaded) -> None:
         log_dirs, copy = self._log_dirs, loaded.copy
         worst = max((code for code in loaded.codes if code is not ExitCode.OK), default=ExitCode.CORRUPTION)
-        for one in loaded.damage:
-            details = one.details
+        for damage in loaded.damage:
+            details = damage.details
             message = f"at byte {details['position']}: {details['message']}; these records are left out"
             log_dirs.note(str(details["kind"]), message, str(details["path"]), code=worst)
         if loaded.damage_count > len(loaded.damage):

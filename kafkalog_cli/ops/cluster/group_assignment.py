@@ -45,32 +45,37 @@ def uniform_of(
     with Kafka's UniformAssignor, members keep as many of these as the balance allows. If all members have the same
     topics, no assignment moves fewer partitions.
     """
-    takers: dict[PartitionT, list[str]] = {}
-    for member, wanted in subscribed.items():
-        for one in wanted:
-            takers.setdefault(one, []).append(member)
-    found = {member: {one for one in owned.get(member, ()) if member in takers.get(one, ())} for member in subscribed}
+    subscribers: dict[PartitionT, list[str]] = {}
+    for member, partitions in subscribed.items():
+        for partition in partitions:
+            subscribers.setdefault(partition, []).append(member)
+    assigned = {
+        member: {partition for partition in owned.get(member, ()) if member in subscribers.get(partition, ())}
+        for member in subscribed
+    }
 
-    def least_of(one: PartitionT) -> str:
-        return min(takers[one], key=lambda member: len(found[member]))
+    def least_of(partition: PartitionT) -> str:
+        return min(subscribers[partition], key=lambda member: len(assigned[member]))
 
-    free = takers.keys() - set().union(*found.values())
-    for one in sorted((one for one in takers if one in free), key=lambda one: len(takers[one])):
-        found[least_of(one)].add(one)
-    order = {one: number for number, one in enumerate(takers)}
+    free = subscribers.keys() - set().union(*assigned.values())
+    for partition in sorted(
+        (partition for partition in subscribers if partition in free), key=lambda partition: len(subscribers[partition])
+    ):
+        assigned[least_of(partition)].add(partition)
+    order = {partition: number for number, partition in enumerate(subscribers)}
 
     def next_move() -> tuple[str, PartitionT] | None:
-        for owner in sorted(found, key=lambda member: -len(found[member])):
-            for one in sorted(found[owner], key=order.__getitem__, reverse=True):
-                if len(found[least_of(one)]) + 1 < len(found[owner]):
-                    return owner, one
+        for owner in sorted(assigned, key=lambda member: -len(assigned[member])):
+            for partition in sorted(assigned[owner], key=order.__getitem__, reverse=True):
+                if len(assigned[least_of(partition)]) + 1 < len(assigned[owner]):
+                    return owner, partition
         return None
 
     while (move := next_move()) is not None:
-        owner, one = move
-        found[least_of(one)].add(one)
-        found[owner].remove(one)
-    return found
+        owner, partition = move
+        assigned[least_of(partition)].add(partition)
+        assigned[owner].remove(partition)
+    return assigned
 
 
 def assign_ranges(log_dirs: Copies, described: GroupDescription) -> Iterator[RangeAssignment]:
@@ -79,13 +84,15 @@ def assign_ranges(log_dirs: Copies, described: GroupDescription) -> Iterator[Ran
     The metadata log has the partitions of a topic; without it, the log directories have them. Static members come
     first, by instance id; the others follow by member id. Raises as `partitions_taken`.
     """
-    subscribed = {topic for one in described.members for topic in one.member.subscribed_topics or ()}
+    subscribed = {topic for member in described.members for topic in member.member.subscribed_topics or ()}
     for topic in sorted(subscribed):
-        members = [one for one in described.members if topic in (one.member.subscribed_topics or ())]
-        members.sort(key=lambda one: _place(one.member))
-        for one, given in zip(members, ranges_of(_numbers(log_dirs, topic), len(members)), strict=True):
-            owned = next((part.partitions for part in one.assignment if part.topic == topic), ())
-            yield RangeAssignment(described.group_id, topic, one.member_id, one.group_instance_id, given, owned)
+        members = [member for member in described.members if topic in (member.member.subscribed_topics or ())]
+        members.sort(key=lambda member: _place(member.member))
+        for member, partitions in zip(members, ranges_of(_numbers(log_dirs, topic), len(members)), strict=True):
+            owned = next((each.partitions for each in member.assignment if each.topic == topic), ())
+            yield RangeAssignment(
+                described.group_id, topic, member.member_id, member.group_instance_id, partitions, owned
+            )
 
 
 def _place(member: GroupMember) -> tuple[bool, str]:
@@ -101,4 +108,4 @@ def _numbers(log_dirs: Copies, topic: str) -> list[int]:
     def takes(name: DirectoryName) -> bool:
         return name.topic == topic and name.kind is DirectoryKind.PARTITION
 
-    return sorted({one.number for one in partitions_taken(log_dirs.fs, log_dirs.paths, takes)})
+    return sorted({partition.number for partition in partitions_taken(log_dirs.fs, log_dirs.paths, takes)})

@@ -158,7 +158,7 @@ class MemberDescription:
     @property
     def partitions(self) -> int:
         """The number of partitions."""
-        return sum(len(one.partitions) for one in self.assignment)
+        return sum(len(owned.partitions) for owned in self.assignment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class GroupCoordinator:
     end_offset: ClassVar[Annotated[int, "the end of the log that was read"]] = of("loaded.copy.bounds.next_offset")
     other_copies: ClassVar[
         Annotated[list[AtPath], "copies that are not as good, by leader epoch and end of the log"]
-    ] = of(lambda found: [AtPath(one.path) for one in found.loaded.others])
+    ] = of(lambda found: [AtPath(copy.path) for copy in found.loaded.others])
 
 
 @result("kafkalog.group/1")
@@ -221,10 +221,10 @@ class _State:
             offsets.take(entry)
         self.by_id = {group_id: group for (_, group_id), group in self.groups.groups.items()}
         self.members = self.groups.members_by_group()
-        self.held: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
-        while offsets.held:  # not in memory twice
-            (group_id, topic, partition), offset = offsets.held.popitem()
-            self.held.setdefault(group_id, {})[topic, partition] = offset
+        self.committed: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
+        while offsets.committed:  # not in memory twice
+            (group_id, topic, partition), offset = offsets.committed.popitem()
+            self.committed.setdefault(group_id, {})[topic, partition] = offset
         self.pending = {
             key: committed.offset for of_producer in offsets.pending.values() for key, committed in of_producer.items()
         }
@@ -232,7 +232,7 @@ class _State:
     @property
     def group_ids(self) -> list[str]:
         """The ids of all groups that a coordinator has; an open transaction alone makes no group."""
-        return sorted({*self.by_id, *self.held})
+        return sorted({*self.by_id, *self.committed})
 
 
 def describe_groups(log_dirs: Copies, request: GroupsRequest) -> Iterator[GroupDescription]:
@@ -243,17 +243,23 @@ def describe_groups(log_dirs: Copies, request: GroupsRequest) -> Iterator[GroupD
     topic = consumer_offsets(log_dirs)
     paths = " ".join(map(shell_word, log_dirs.paths))
     found = GroupsFound(topic, request.groups, f"`kafkalog groups {paths} --history --group")
-    describer = _Describer(log_dirs, topic, request, found)
+    describer = _Describer(log_dirs, topic, request)
 
     def described() -> Iterator[GroupDescription]:
         for number in numbers_to_read(topic, request.groups):
-            yield from describer.partition(number)
+            loaded, state = topic.load(number, _State)
+            topic.forget()
+            found.see(state.group_ids)
+            for group_id in filter(request.takes, state.group_ids):
+                group = describer.group(group_id, state, loaded)
+                if group.offsets or not request.topics:
+                    yield group
         found.check()
 
-    def rows(one: GroupDescription) -> int:
-        return 1 + len(one.members) + len(one.offsets)
+    def rows(group: GroupDescription) -> int:
+        return 1 + len(group.members) + len(group.offsets)
 
-    yield from in_sorted_runs(described(), lambda one: one.group_id, rows)
+    yield from in_sorted_runs(described(), lambda group: group.group_id, rows)
 
 
 def consumer_offsets(log_dirs: Copies) -> CoordinatorTopic:
@@ -265,10 +271,10 @@ def consumer_offsets(log_dirs: Copies) -> CoordinatorTopic:
 
 def numbers_to_read(topic: CoordinatorTopic, groups: Collection[str]) -> list[int]:
     """Return the partitions that have these groups; all for no group, or where it is not known which have them."""
-    places = {topic.partition_of(group) for group in groups}
-    if not places or not places <= set(topic.numbers):
+    numbers = {topic.partition_of(group) for group in groups}
+    if not numbers or not numbers <= set(topic.numbers):
         return topic.numbers
-    return [number for number in topic.numbers if number in places]
+    return [number for number in topic.numbers if number in numbers]
 
 
 class GroupsFound:
@@ -277,10 +283,10 @@ class GroupsFound:
     `history`: the beginning of the command that prints offsets of a group that were removed.
     """
 
-    def __init__(self, topic: CoordinatorTopic, wanted: Collection[str], history: str = "") -> None:
+    def __init__(self, topic: CoordinatorTopic, named: Collection[str], history: str = "") -> None:
         self._topic = topic
         self._history = history
-        self._missing = set(wanted)
+        self._missing = set(named)
         self._count = 0
         self._first: list[str] = []
 
@@ -295,11 +301,11 @@ class GroupsFound:
         if not self._missing:
             return
         missing, topic = min(self._missing), self._topic
-        place = topic.partition_of(missing)
+        partition = topic.partition_of(missing)
         parts = [f"there is no group {missing}"]
-        if place is not None:
-            where = "is here" if place in topic.numbers else "is not in these directories"
-            parts.append(f"its partition is {CONSUMER_OFFSETS}-{place}, which {where}")
+        if partition is not None:
+            where = "is here" if partition in topic.numbers else "is not in these directories"
+            parts.append(f"its partition is {CONSUMER_OFFSETS}-{partition}, which {where}")
         text = "; ".join(parts)
         if self._first:
             more = f" and {self._count - _MOST_NAMES} more" if self._count > _MOST_NAMES else ""
@@ -310,31 +316,20 @@ class GroupsFound:
 
 
 class _Describer:
-    """Describes the groups of one partition after another, and calls `found` with all of them."""
+    """Describes the groups of partitions of `__consumer_offsets`."""
 
-    def __init__(self, log_dirs: Copies, topic: CoordinatorTopic, request: GroupsRequest, found: GroupsFound) -> None:
+    def __init__(self, log_dirs: Copies, topic: CoordinatorTopic, request: GroupsRequest) -> None:
         self._log_dirs = log_dirs
         self._topic = topic
         self._request = request
-        self._found = found
 
-    def partition(self, number: int) -> Iterator[GroupDescription]:
-        """Yield the chosen groups of a partition of `__consumer_offsets`."""
-        loaded, state = self._topic.load(number, _State)
-        self._topic.forget()
-        self._found.see(state.group_ids)
-        for group_id in state.group_ids:
-            if self._request.takes(group_id):
-                described = self._group(group_id, state, loaded)
-                if described.offsets or not self._request.topics:
-                    yield described
-
-    def _group(self, group_id: str, state: _State, loaded: Loaded) -> GroupDescription:
+    def group(self, group_id: str, state: _State, loaded: Loaded) -> GroupDescription:
+        """Return the description of a group of a loaded partition."""
         group = state.by_id.get(group_id)
         key = (CLASSIC if group is None else group.group_type, group_id)
-        members = sorted(state.members.get(key, ()), key=lambda one: one.member_id)
+        members = sorted(state.members.get(key, ()), key=lambda member: member.member_id)
         group_state = GroupState.EMPTY if group is None else state.groups.state(key, members)
-        described = tuple(MemberDescription(one, self._owned(one, state.groups)) for one in members)
+        described = tuple(MemberDescription(member, self._owned(member, state.groups)) for member in members)
         if key[0] == SHARE:
             rows = self._share_rows(group_id, state.groups)
         else:
@@ -371,11 +366,11 @@ class _Describer:
         self, group_id: str, kind: str, members: Sequence[MemberDescription], state: _State,
         expires: Callable[[CommittedOffset], int | None],
     ) -> Iterator[GroupOffset]:  # fmt: skip
-        commits = state.held.pop(group_id, {})  # a group with many offsets would be in memory twice
+        commits = state.committed.pop(group_id, {})  # a group with many offsets would be in memory twice
         owners = {
-            (owned.topic, number): one.member
-            for one in members
-            for owned in one.assignment
+            (owned.topic, number): member.member
+            for member in members
+            for owned in member.assignment
             for number in owned.partitions
         }
         for topic, number in sorted({*commits, *owners}):

@@ -69,7 +69,7 @@ class TransactionalId:
     now_ms: Hidden[int]
     transactional_id: ClassVar[str] = of("transaction.transactional_id")
     state: ClassVar[Annotated[IdState, "the outcome of the last transaction"]] = of(
-        lambda one: _OUTCOMES.get(one.transaction.state, IdState.UNKNOWN)
+        lambda found: _OUTCOMES.get(found.transaction.state, IdState.UNKNOWN)
     )
     coordinator_state: ClassVar[Annotated[str, "Kafka's name of the state: Ongoing, CompleteCommit, …"]] = of(
         "transaction.state"
@@ -81,9 +81,9 @@ class TransactionalId:
     last_update_timestamp_ms: ClassVar[int | None] = of("transaction.last_update_timestamp")
     times_out_at_ms: ClassVar[
         Annotated[int | None, "the time from which a coordinator aborts the open transaction; null if none is open"]
-    ] = of(lambda one: one.start_timestamp_ms + one.timeout_ms if one.is_open else None)
+    ] = of(lambda found: found.start_timestamp_ms + found.timeout_ms if found.is_open else None)
     age_ms: ClassVar[Annotated[int | None, "of the open transaction"]] = of(
-        lambda one: one.now_ms - one.start_timestamp_ms if one.is_open else None
+        lambda found: found.now_ms - found.start_timestamp_ms if found.is_open else None
     )
     partitions: ClassVar[Annotated[tuple[TransactionPartitions, ...], "the partitions in the transaction"]] = of(
         "transaction.partitions"
@@ -97,7 +97,7 @@ class TransactionalId:
 
     def has(self, topic: str, partition: int) -> bool:
         """Whether the coordinator will write a marker to a partition."""
-        return any(one.topic == topic and partition in one.partitions for one in self.partitions)
+        return any(topics.topic == topic and partition in topics.partitions for topics in self.partitions)
 
 
 @result("kafkalog.open-transaction/1")
@@ -122,11 +122,11 @@ class OpenInLog:
         "transaction.last_timestamp"
     )
     age_ms: ClassVar[Annotated[int | None, "since the last batch"]] = of(
-        lambda one: None if one.last_timestamp_ms < 0 else one.now_ms - one.last_timestamp_ms
+        lambda found: None if found.last_timestamp_ms < 0 else found.now_ms - found.last_timestamp_ms
     )
     holds_last_stable_offset: Annotated[bool, "whether consumers with read_committed wait for this transaction"]
     end_command: ClassVar[Annotated[str | None, "ends a hanging transaction when the broker runs"]] = of(
-        lambda one: one.abort_command if one.state is InLog.HANGING else None
+        lambda found: found.abort_command if found.state is InLog.HANGING else None
     )
     path: Annotated[PathName, "the copy of the partition that was read"]
 
@@ -152,26 +152,26 @@ def find_transactions(
     """
     topic = CoordinatorTopic(log_dirs, TRANSACTION_STATE)
     open_in_logs = list(_open_in_logs(log_dirs, now_ms))
-    producers = {one.producer_id for one in open_in_logs}
+    producers = {transaction.producer_id for transaction in open_in_logs}
     owners: dict[int, TransactionalId] = {}
-    for one in in_sorted_runs(_ids(topic, now_ms), lambda one: one.transactional_id, lambda _: 1):
-        if one.producer_id in producers:
-            owners[one.producer_id] = one
-        yield one
+    for known in in_sorted_runs(_ids(topic, now_ms), lambda known: known.transactional_id, lambda _: 1):
+        if known.producer_id in producers:
+            owners[known.producer_id] = known
+        yield known
     if topic.partitions is None:  # a cluster without the topic has no transactional id
         is_complete = log_dirs.knows_all_topics
     else:
         is_complete = topic.numbers == list(range(topic.partitions))
     in_logs = [
         _in_log(
-            one,
-            owners.get(one.producer_id),
+            transaction,
+            owners.get(transaction.producer_id),
             is_complete=is_complete,
-            is_old=now_ms - one.transaction.last_timestamp > max_transaction_timeout_ms,
+            is_old=now_ms - transaction.transaction.last_timestamp > max_transaction_timeout_ms,
         )
-        for one in open_in_logs
+        for transaction in open_in_logs
     ]
-    if any(one.state is InLog.HANGING for one in in_logs):
+    if any(transaction.state is InLog.HANGING for transaction in in_logs):
         log_dirs.codes.append(ExitCode.WARNINGS)
     yield from in_logs
 
@@ -181,8 +181,8 @@ def _ids(topic: CoordinatorTopic, now_ms: int) -> Iterator[TransactionalId]:
         loaded, found = topic.load(number, transactions)
         topic.forget()
         coordinator = TransactionCoordinator(loaded.copy.path, loaded.number)
-        for one in found:
-            yield TransactionalId(one, now_ms, coordinator)
+        for transaction in found:
+            yield TransactionalId(transaction, now_ms, coordinator)
         del found
 
 
@@ -205,16 +205,16 @@ def _open_in_logs(log_dirs: Copies, now_ms: int) -> Iterator[OpenInLog]:
         if listing.open_transactions is None:
             message = "too much of the log has no producer snapshot: open transactions were not searched for"
             log_dirs.note("not-searched", message, best.path)
-        for at, one in enumerate(listing.open_transactions or ()):
-            yield OpenInLog(topic, number, InLog.UNKNOWN, None, one, now_ms, not at, best.path)
+        for at, transaction in enumerate(listing.open_transactions or ()):
+            yield OpenInLog(topic, number, InLog.UNKNOWN, None, transaction, now_ms, not at, best.path)
 
 
 def _partitions(log_dirs: Copies) -> list[tuple[str, int]]:
     """Return the names of all partitions in the paths, in order. The metadata log has no transactions."""
     found: set[tuple[str, int]] = set()
     for path in log_dirs.expanded:
-        for one in partition_paths(log_dirs.fs, path):
-            name = one.directory
+        for partition in partition_paths(log_dirs.fs, path):
+            name = partition.directory
             if name.kind is DirectoryKind.PARTITION and not name.is_metadata_log:
                 found.add((name.topic or "", -1 if name.partition is None else name.partition))
     return sorted(found)

@@ -70,7 +70,7 @@ def metadata_logs(fs: Filesystem, log_dirs: Sequence[str], path: str | None) -> 
     """Return the paths of the metadata logs in log directories, or the one at `path` if it is given."""
     if path is not None:
         return [path]
-    return [found for one in log_dirs if (found := metadata_log_in(fs, one)) is not None]
+    return [found for log_dir in log_dirs if (found := metadata_log_in(fs, log_dir)) is not None]
 
 
 def furthest_metadata(
@@ -89,7 +89,7 @@ def furthest_metadata(
     found = [read_cluster_metadata(fs, path, until=until) for path in paths]
     if not found:
         return None
-    furthest = max(found, key=lambda one: one.end_offset)
+    furthest = max(found, key=lambda metadata: metadata.end_offset)
     if not furthest.is_complete:
         for path, fault in furthest.faults:
             on_damage(damaged_log(path, fault))
@@ -99,17 +99,17 @@ def furthest_metadata(
 def topics(metadata: ClusterMetadata) -> Iterator[Topic]:
     """Yield the topics, by name."""
     for name, topic in sorted(metadata.topics.items()):
-        replicas = max((len(one.replicas) for one in topic.partitions.values()), default=0)
+        replicas = max((len(partition.replicas) for partition in topic.partitions.values()), default=0)
         yield Topic(name, topic.topic_id, len(topic.partitions), replicas)
 
 
 def partitions(metadata: ClusterMetadata) -> Iterator[TopicPartitionState]:
     """Yield the partitions, by topic and number."""
     for name, topic in sorted(metadata.topics.items()):
-        for number, one in sorted(topic.partitions.items()):
+        for number, state in sorted(topic.partitions.items()):
             yield TopicPartitionState(
-                name, topic.topic_id, number, one.leader, one.leader_epoch, one.partition_epoch, one.replicas, one.isr,
-                one.adding_replicas, one.removing_replicas, one.directories, one.is_recovering,
+                name, topic.topic_id, number, state.leader, state.leader_epoch, state.partition_epoch, state.replicas,
+                state.isr, state.adding_replicas, state.removing_replicas, state.directories, state.is_recovering,
             )  # fmt: skip
 
 
@@ -122,8 +122,8 @@ def configs(metadata: ClusterMetadata) -> Iterator[ConfigSetting]:
 
 def brokers(metadata: ClusterMetadata) -> Iterator[BrokerState]:
     """Yield the brokers, by id."""
-    for _, one in sorted(metadata.brokers.items()):
-        yield one
+    for _, broker in sorted(metadata.brokers.items()):
+        yield broker
 
 
 def features(metadata: ClusterMetadata) -> Iterator[Feature]:

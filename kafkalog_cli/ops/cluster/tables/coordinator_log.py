@@ -163,18 +163,18 @@ def committed_offsets(entries: Iterable[CoordinatorEntry], log_partition: int) -
     replay = OffsetReplay(log_partition)
     for entry in entries:
         replay.take(entry)
-    return [*replay.held.values()]
+    return [*replay.committed.values()]
 
 
 class OffsetReplay:
     """The committed offsets after each entry of a coordinator's partition.
 
-    `held` are by (group id, topic, partition). `pending` are those of open transactions, by producer id. A group can
-    have pending offsets in several transactions.
+    `committed` are by group id, topic and partition. `pending` are those of open transactions, by producer id. A group
+    can have pending offsets in several transactions.
     """
 
     def __init__(self, log_partition: int) -> None:
-        self.held: dict[OffsetKey, CommittedOffset] = {}
+        self.committed: dict[OffsetKey, CommittedOffset] = {}
         self.pending: dict[int, dict[OffsetKey, CommittedOffset]] = {}
         self._log_partition = log_partition
 
@@ -182,16 +182,18 @@ class OffsetReplay:
         """Replay the next entry; records of groups and members change nothing."""
         if entry.record is None:
             for key, committed in self.pending.pop(entry.producer_id, {}).items():
-                if entry.is_commit and (key not in self.held or self.held[key].log_offset < committed.log_offset):
-                    self.held[key] = committed
+                if entry.is_commit and (
+                    key not in self.committed or self.committed[key].log_offset < committed.log_offset
+                ):
+                    self.committed[key] = committed
         elif entry.record.name in OFFSET_RECORDS:
             key = offset_key(entry.record.key)
             if entry.record.value is None:
-                for offsets in (self.held, *self.pending.values()):
+                for offsets in (self.committed, *self.pending.values()):
                     offsets.pop(key, None)
                 return
             is_outside = entry.producer_id == _NO_PRODUCER
-            of_producer = self.held if is_outside else self.pending.setdefault(entry.producer_id, {})
+            of_producer = self.committed if is_outside else self.pending.setdefault(entry.producer_id, {})
             of_producer[key] = committed_offset(key, entry.record.value, self._log_partition, entry.offset)
 
 
@@ -273,28 +275,28 @@ class Transaction(NamedTuple):
 
 def transactions(entries: Iterable[CoordinatorEntry], log_partition: int) -> list[Transaction]:
     """Return the last state of each transactional id, without expired ids (TransactionStateManager)."""
-    held: dict[str, Transaction] = {}
+    transactions_by_id: dict[str, Transaction] = {}
     for entry in entries:
         if entry.record is None or entry.record.name != "TransactionLog":
             continue
         name, value = entry.record.key["transactionalId"], entry.record.value
-        held.pop(name, None)
+        transactions_by_id.pop(name, None)
         if value is None:
             continue
         state = value["transactionStatus"]
-        held[name] = Transaction(
+        transactions_by_id[name] = Transaction(
             name,
             value["producerId"],
             value["producerEpoch"],
             state_name(state) or f"unknown ({state})",
             value["transactionTimeoutMs"],
             tuple(
-                TransactionPartitions(one["topic"], tuple(one["partitionIds"]))
-                for one in value["transactionPartitions"] or ()
+                TransactionPartitions(topic["topic"], tuple(topic["partitionIds"]))
+                for topic in value["transactionPartitions"] or ()
             ),
             known_time(value["transactionStartTimestampMs"]),
             known_time(value["transactionLastUpdateTimestampMs"]),
             log_partition,
             entry.offset,
         )
-    return [*held.values()]
+    return [*transactions_by_id.values()]

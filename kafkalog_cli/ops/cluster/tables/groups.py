@@ -183,7 +183,7 @@ class GroupReplay:
         target = self.assignment_epochs.get(key, 0)
         if self.groups[key].epoch > target:
             return GroupState.ASSIGNING
-        is_reconciled = all(one.member_state == _STABLE and one.member_epoch == target for one in members)
+        is_reconciled = all(member.member_state == _STABLE and member.member_epoch == target for member in members)
         return GroupState.STABLE if is_reconciled else GroupState.RECONCILING
 
     def owned(self, member: GroupMember) -> tuple[Assigned, ...]:
@@ -213,10 +213,10 @@ class GroupReplay:
         if kind == STREAMS:
             topology = self.topologies.get(group_id) if members else None
             return frozenset() if topology is None else frozenset().union(*topology.topics.values())
-        if kind == CLASSIC and any(one.subscribed_topics is None for one in members):
+        if kind == CLASSIC and any(member.subscribed_topics is None for member in members):
             return None
-        names = {topic for one in members for topic in one.subscribed_topics or ()}
-        patterns = {one.subscribed_topic_regex for one in members if one.subscribed_topic_regex}
+        names = {topic for member in members for topic in member.subscribed_topics or ()}
+        patterns = {member.subscribed_topic_regex for member in members if member.subscribed_topic_regex}
         return frozenset(names.union(*(self.regex_topics.get((group_id, pattern), ()) for pattern in patterns)))
 
     def _group(self, kind: str, group_id: str, value: Message | None, offset: int) -> None:
@@ -295,25 +295,26 @@ def _put(states: dict[_K, _V], key: _K, value: _V | None) -> None:
 
 def _topology(value: Message) -> Topology:
     topics = {
-        one["subtopologyId"]: (
-            *(one["sourceTopics"] or ()),
-            *(topic["name"] for topic in one["repartitionSourceTopics"] or ()),
+        subtopology["subtopologyId"]: (
+            *(subtopology["sourceTopics"] or ()),
+            *(topic["name"] for topic in subtopology["repartitionSourceTopics"] or ()),
         )
-        for one in value["subtopologies"] or ()
+        for subtopology in value["subtopologies"] or ()
     }
     return Topology(value["epoch"], topics)
 
 
 def _initialized(value: Message) -> tuple[Assigned, ...]:
     return tuple(
-        Assigned(one["topicName"], one["topicId"], tuple(one["partitions"])) for one in value["initializedTopics"]
+        Assigned(topic["topicName"], topic["topicId"], tuple(topic["partitions"]))
+        for topic in value["initializedTopics"]
     )
 
 
 def _assigned(found: list[Message] | None) -> tuple[Assigned, ...] | None:
     if found is None:
         return None
-    return tuple(Assigned(one.get("topic"), one.get("topicId"), tuple(one["partitions"])) for one in found)
+    return tuple(Assigned(topic.get("topic"), topic.get("topicId"), tuple(topic["partitions"])) for topic in found)
 
 
 def _topics(found: list[str] | None) -> tuple[str, ...] | None:

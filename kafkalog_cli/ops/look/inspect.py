@@ -159,19 +159,19 @@ class InspectedPartition:
     @property
     def span_ms(self) -> tuple[int, int] | None:
         """The first and the last timestamp, None without one."""
-        first = [one.first_timestamp_ms for one in self.segments if one.first_timestamp_ms is not None]
-        last = [one.last_timestamp_ms for one in self.segments if one.last_timestamp_ms is not None]
+        first = [segment.first_timestamp_ms for segment in self.segments if segment.first_timestamp_ms is not None]
+        last = [segment.last_timestamp_ms for segment in self.segments if segment.last_timestamp_ms is not None]
         return (min(first), max(last)) if first and last else None
 
     @property
     def batches(self) -> int:
         """The number of batches whose headers were read."""
-        return sum(one.batches for one in self.segments)
+        return sum(segment.batches for segment in self.segments)
 
 
 def common_span(partitions: Sequence[InspectedPartition]) -> tuple[int, int] | None:
     """Return the first and the last timestamp of all partitions, None without one."""
-    spans = [one.span_ms for one in partitions if one.span_ms is not None]
+    spans = [partition.span_ms for partition in partitions if partition.span_ms is not None]
     return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 
 
@@ -280,7 +280,7 @@ def _segments(
     log_end: int | None, segments: Sequence[Segment], walked: Sequence[WalkedSegment], outlook: _Outlook
 ) -> Iterator[InspectedSegment]:
     plan, cleaning = outlook.retain_plan, outlook.cleaning
-    removed = {} if plan is None else {one.base_offset: one.limit for one in plan.removed}
+    removed = {} if plan is None else {segment.base_offset: segment.limit for segment in plan.removed}
     for at, (segment, found) in enumerate(zip(segments, walked, strict=True)):
         is_last = at + 1 == len(segments)
         following = log_end if is_last else segments[at + 1].base_offset
@@ -391,7 +391,7 @@ class LogWalk:
         self.hole_offsets += hole.offsets
         self._holes.append(hole)
         if len(self._holes) > _KEPT_HOLES:
-            self._holes = nlargest(MOST_HOLES, self._holes, key=lambda one: one.offsets)
+            self._holes = nlargest(MOST_HOLES, self._holes, key=lambda hole: hole.offsets)
 
 
 def _least(values: list[int], known: int | None) -> int | None:

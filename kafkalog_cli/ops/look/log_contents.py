@@ -191,9 +191,9 @@ def together(logs: Sequence[LogContents], top: int) -> LogContents:
         frequent_keys=_frequent(key for log in logs for key in log.frequent_keys),
         producer_ids=frozenset().union(*(log.producer_ids for log in logs)),
         more_producers=any(log.more_producers for log in logs),
-        top_producers=_producers(one for log in logs for one in log.top_producers),
+        top_producers=_producers(producer for log in logs for producer in log.top_producers),
         largest_records=tuple(
-            nlargest(top, (one for log in logs for one in log.largest_records), key=lambda one: one.bytes)
+            nlargest(top, (record for log in logs for record in log.largest_records), key=lambda record: record.bytes)
         ),
         times=TimeCounts.together(log.times for log in logs),
     )
@@ -204,7 +204,7 @@ def _codecs(parts: Iterable[CodecContents]) -> tuple[CodecContents, ...]:
     for part in parts:
         known = found.get(part.codec, CodecContents(part.codec, 0, 0, 0))
         found[part.codec] = CodecContents(part.codec, *map(sum, zip(known[1:], part[1:], strict=True)))
-    return tuple(sorted(found.values(), key=lambda one: -one.bytes))
+    return tuple(sorted(found.values(), key=lambda codec: -codec.bytes))
 
 
 def _frequent(parts: Iterable[KeyTotal]) -> tuple[KeyTotal, ...]:
@@ -214,7 +214,7 @@ def _frequent(parts: Iterable[KeyTotal]) -> tuple[KeyTotal, ...]:
         found[part[:2]] = (
             part if known is None else KeyTotal(*part[:2], *map(sum, zip(known[2:], part[2:], strict=True)))
         )
-    return tuple(sorted(found.values(), key=lambda one: -one.records))
+    return tuple(sorted(found.values(), key=lambda key: -key.records))
 
 
 def _producers(parts: Iterable[ProducerCounts]) -> tuple[ProducerCounts, ...]:
@@ -224,4 +224,4 @@ def _producers(parts: Iterable[ProducerCounts]) -> tuple[ProducerCounts, ...]:
         found[part.producer_id] = ProducerCounts(
             part.producer_id, max(known.epochs, part.epochs), known.batches + part.batches, known.records + part.records
         )
-    return tuple(sorted(found.values(), key=lambda one: -one.records))
+    return tuple(sorted(found.values(), key=lambda producer: -producer.records))

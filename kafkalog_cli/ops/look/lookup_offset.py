@@ -29,7 +29,7 @@ OF_SEVERAL = "in the answer for one of several partitions"
 class Found(NamedTuple):
     """The result of a look-up.
 
-    `block` holds the one record. It is None if only the batch was wanted, or if the record cannot be read. `start` is
+    `block` holds the one record. It is None if a batch was requested, or if the record cannot be read. `start` is
     the index entry that was used, or the position where the search started and why. `time_entry` is the time index
     entry used in a look-up by time. `notes` are remarks for the user.
     """
@@ -43,7 +43,7 @@ class Found(NamedTuple):
 
     @property
     def record(self) -> Record | None:
-        """The record, if one was wanted and could be read, else None."""
+        """The record, if a record was requested and could be read, else None."""
         return None if self.block is None else next(self.block.rows())
 
     @property

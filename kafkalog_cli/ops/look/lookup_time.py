@@ -282,8 +282,8 @@ class TimeSearch:
 
     def first_in(self, partition: Partition, timestamp_ms: int, start_offset: int) -> Found | None:
         """Return the first record of a partition at or after a time and at or above an offset, None if none."""
-        found = (self.first(segment, timestamp_ms, start_offset) for segment in partition.segments)
-        return next((one for one in found if one is not None), None)
+        records = (self.first(segment, timestamp_ms, start_offset) for segment in partition.segments)
+        return next((record for record in records if record is not None), None)
 
     def latest_in(self, partition: Partition) -> Found | None:
         """Return the first record with the largest timestamp in a partition, among the readable records."""

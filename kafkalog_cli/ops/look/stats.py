@@ -76,9 +76,9 @@ def sums_of(measured: Sequence[MeasuredPartition], top: int) -> Iterator[Stats]:
     """Yield the contents of the partitions, of the topics, the largest first, and of all."""
     by_topic: dict[str, list[LogContents]] = {}
     for found in measured:
-        one = found.partition
-        by_topic.setdefault(one.topic, []).append(found.contents)
-        yield Stats("partition", one.topic, one.number, one.path, 1, found.contents.with_top(top))
+        partition = found.partition
+        by_topic.setdefault(partition.topic, []).append(found.contents)
+        yield Stats("partition", partition.topic, partition.number, partition.path, 1, found.contents.with_top(top))
     topics = [
         Stats("topic", topic, None, None, len(logs), together(logs, top).with_top(top))
         for topic, logs in by_topic.items()
@@ -100,7 +100,7 @@ def measure_partitions(  # noqa: PLR0913
 ) -> Iterator[MeasuredPartition]:
     """Yield the contents of each partition, with `top` records, producers and keys, in order."""
     work = partial(_measure, fs, top, limits)
-    items = (Item(one, log_bytes(one), (one.path,)) for one in partitions)
+    items = (Item(partition, log_bytes(partition), (partition.path,)) for partition in partitions)
     jobs = min(jobs, len(partitions))
     yield from engine(items, work, jobs=jobs, name="kafkalog-stats", advance=advance, failed=_not_measured, fs=fs)
 
@@ -294,7 +294,7 @@ class ContentsCollector:
             LargeRecord(topic, number, offset, size, None if time == NO_TIMESTAMP else time)
             for size, offset, time in zip(*(column[rows].tolist() for column in (sizes, offsets, times)), strict=True)
         ]
-        self._largest = nlargest(self._top, [*self._largest, *found], key=lambda one: one.bytes)
+        self._largest = nlargest(self._top, [*self._largest, *found], key=lambda record: record.bytes)
 
     def _take_times(self, times: Integers) -> None:
         import numpy as np
@@ -316,7 +316,10 @@ class ContentsCollector:
             CodecContents(codec_name(codec) or str(codec), batches, size, self._raw.get(codec, 0))
             for codec, (batches, size) in sorted(self._codecs.items())
         )
-        producers = (ProducerCounts(one, len(epochs), *counts) for one, (epochs, counts) in self._producers.items())
+        producers = (
+            ProducerCounts(producer_id, len(epochs), *counts)
+            for producer_id, (epochs, counts) in self._producers.items()
+        )
         small, large = self._batch_sizes or (None, None)
         return LogContents(
             bytes=size_bytes,
@@ -324,7 +327,7 @@ class ContentsCollector:
             batches=self._batches,
             records=self._records,
             control_records=self._control_records,
-            codecs=tuple(sorted(codecs, key=lambda one: -one.bytes)),
+            codecs=tuple(sorted(codecs, key=lambda codec: -codec.bytes)),
             smallest_batch_bytes=small,
             largest_batch_bytes=large,
             most_batch_records=self._most_records,
@@ -336,7 +339,7 @@ class ContentsCollector:
             frequent_keys=keys.most_frequent,
             producer_ids=frozenset(self._producers),
             more_producers=self._more_producers,
-            top_producers=tuple(nlargest(self._kept, producers, key=lambda one: one.records)),
+            top_producers=tuple(nlargest(self._kept, producers, key=lambda producer: producer.records)),
             first_timestamp_ms=self._first,
             last_timestamp_ms=self._last,
             out_of_order=self._out_of_order,

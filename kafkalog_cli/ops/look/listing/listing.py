@@ -145,8 +145,8 @@ class Freeable:
         )
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else one + other
+def _sum(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first if second is None else first + second
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,7 +493,7 @@ def sidecar_lengths(segment: Segment, notes: FaultNotes) -> None:
     for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
         path = segment.log.path.removesuffix(FileKind.LOG.value) + kind.value
         # An entry of the name that is not a file is noted before; it must be moved away before `recover`.
-        if is_index_missing(notes.fs, segment, kind) and all(one.path != path for one in notes.found):
+        if is_index_missing(notes.fs, segment, kind) and all(fault.path != path for fault in notes.found):
             command = f"kafkalog recover {shell_word(path.rpartition('/')[0] or '.')} --indexes-only"
             notes.add(path, [Fault(FaultKind.MISSING, 0, f"missing: `{command}` rebuilds it")])
     if segment.log.size_bytes > MAX_SEGMENT_BYTES:

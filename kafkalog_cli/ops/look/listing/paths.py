@@ -98,19 +98,19 @@ class LogDirListing:
     imports: ClassVar[Imports] = of(lambda listing: Imports(listing.root))
     lock: ClassVar[LockOwner | None] = of("root.lock_owner")
     meta_properties: ClassVar[MetaProperties | None] = of("root.meta")
-    topics: ClassVar[int] = of(lambda listing: len({one.topic for one in listing.listed}))
+    topics: ClassVar[int] = of(lambda listing: len({partition.topic for partition in listing.listed}))
     partitions: ClassVar[int] = of(lambda listing: len(listing.listed))
     directories: ClassVar[Annotated[dict[str, int], "partition directories by kind"]] = of(
-        lambda listing: dict(Counter(one.directory_kind.name.lower() for one in listing.listed))
+        lambda listing: dict(Counter(partition.directory_kind.name.lower() for partition in listing.listed))
     )
-    segments: ClassVar[int] = of(lambda listing: sum(one.segments for one in listing.listed))
+    segments: ClassVar[int] = of(lambda listing: sum(partition.segments for partition in listing.listed))
     sizes: ClassVar[Annotated[BytesByKind, Named("bytes")]] = of(
-        lambda listing: sum((one.bytes_by_kind for one in listing.listed), BytesByKind())
+        lambda listing: sum((partition.bytes_by_kind for partition in listing.listed), BytesByKind())
     )
-    allocated_bytes: ClassVar[int] = of(lambda listing: sum(one.allocated_bytes for one in listing.listed))
-    leftovers: ClassVar[int] = of(lambda listing: sum(len(one.leftovers) for one in listing.listed))
+    allocated_bytes: ClassVar[int] = of(lambda listing: sum(partition.allocated_bytes for partition in listing.listed))
+    leftovers: ClassVar[int] = of(lambda listing: sum(len(partition.leftovers) for partition in listing.listed))
     open_transactions: ClassVar[int] = of(
-        lambda listing: sum(len(one.open_transactions or ()) for one in listing.listed)
+        lambda listing: sum(len(partition.open_transactions or ()) for partition in listing.listed)
     )
     root_files: ClassVar[list[RootFile]] = each(lambda file: RootFile(file.name, file.size_bytes), "root.files")
     foreign_directories: ClassVar[Annotated[list[AtName], "a broker does not start with them"]] = each(

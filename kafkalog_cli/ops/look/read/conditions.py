@@ -101,8 +101,8 @@ def _step(found: re.Match[str]) -> Step:
 def _at(value: Any, steps: tuple[Step, ...]) -> Iterator[Any]:
     for number, step in enumerate(steps):
         if step is _EVERY:
-            for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-                yield from _at(one, steps[number + 1 :])
+            for element in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+                yield from _at(element, steps[number + 1 :])
             return
         if isinstance(step, str):
             if not isinstance(value, dict) or step not in value:
@@ -152,7 +152,7 @@ class Conditions(NamedTuple):
             found += self.key.stored
         for header in self.headers:
             found += [header.name, header.value]
-        return max((one for one in found if one), key=len, default=None)
+        return max((data for data in found if data), key=len, default=None)
 
     def spans(self, data: bytes) -> list[tuple[int, int]]:
         """Return the parts of a key or value to highlight, in ascending order."""
@@ -160,7 +160,7 @@ class Conditions(NamedTuple):
         found = [(0, len(data))] if is_key else []
         for pattern in (self._value_pattern, self.pattern):
             if pattern is not None:
-                found += [one.span() for one in pattern.finditer(data) if one.end() > one.start()]
+                found += [match.span() for match in pattern.finditer(data) if match.end() > match.start()]
         return sorted(found)
 
     @property
@@ -304,16 +304,16 @@ class Matcher:
         if not place[5]:
             return False
         headers = list(header_views(buffer, place[4], place[5]))
-        return all(any(one.holds(*header) for header in headers) for one in self._conditions.headers)
+        return all(any(condition.holds(*header) for header in headers) for condition in self._conditions.headers)
 
     def _has_json(self, buffer: memoryview, place: Sequence[int]) -> bool:
         for of_key, at in ((True, 0), (False, 2)):
-            wanted = [one for one in self._conditions.json if one.of_key == of_key]
-            if wanted and not self._holds(wanted, buffer, place, at):
+            conditions = [condition for condition in self._conditions.json if condition.of_key == of_key]
+            if conditions and not self._holds(conditions, buffer, place, at):
                 return False
         return True
 
-    def _holds(self, wanted: Sequence[JsonCondition], buffer: memoryview, place: Sequence[int], at: int) -> bool:
+    def _holds(self, conditions: Sequence[JsonCondition], buffer: memoryview, place: Sequence[int], at: int) -> bool:
         """Whether the conditions hold for the key (`at` 0) or the value (`at` 2)."""
         data, what = view_of(buffer, place[at], place[at + 1]), "value" if at else "key"
         if data is None:
@@ -324,13 +324,13 @@ class Matcher:
             found = (self._decoder.value if at else self._decoder.key)(self._topic, data, headers)
         if found is None:
             try:
-                return all(one.holds(data) for one in wanted)
+                return all(condition.holds(data) for condition in conditions)
             except ValueError as error:
                 found = Undecoded(str(error))
         if isinstance(found, Undecoded):
             self.undecoded.add(what, found.reason, place[6])
             return False
-        return all(one.holds_of(found.value) for one in wanted)
+        return all(condition.holds_of(found.value) for condition in conditions)
 
 
 def _part_with_values(block: RecordBlock) -> tuple[int, int]:

@@ -105,8 +105,8 @@ class SurroundingRecords:
             match = base + row
             yield from around(self._shown_end, min(self._until, match))
             yield from around(max(self._shown_end, match - self._before), match)
-            for one in chosen_records(block, [row]):
-                yield self._made(match, 1, one, is_match=True)
+            for record in chosen_records(block, [row]):
+                yield self._made(match, 1, record, is_match=True)
             self._until = match + 1 + self._after
         end = base + len(block.records)
         yield from around(self._shown_end, min(self._until, end))
@@ -136,9 +136,9 @@ class SurroundingRecords:
             if number >= first:  # `end` is above: earlier records are shown before a later match is met
                 yield self._made(number, 1, waiting, is_match=False)
         begin = max(first, self._seen)
-        for one in chosen_records(block, range(begin - self._seen, end - self._seen)):
-            yield self._made(begin, len(one.records), one, is_match=False)
-            begin += len(one.records)
+        for record in chosen_records(block, range(begin - self._seen, end - self._seen)):
+            yield self._made(begin, len(record.records), record, is_match=False)
+            begin += len(record.records)
 
     def _made(self, first: int, count: int, block: RecordBlock, *, is_match: bool) -> FoundBlock:
         after_gap = 0 < self._shown_end < first

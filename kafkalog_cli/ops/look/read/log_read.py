@@ -110,8 +110,8 @@ class LogRead:
         """Return the filter of batches; its first batches are those of `segment` from byte `position` on."""
         if self._visibility is None:
             if self.request.isolation is Isolation.READ_COMMITTED:
-                rest = [one for one in self.partition.segments if one.base_offset > segment.base_offset]
-                parts = [SegmentPart(segment, position), *(SegmentPart(one, 0) for one in rest)]
+                rest = [later for later in self.partition.segments if later.base_offset > segment.base_offset]
+                parts = [SegmentPart(segment, position), *(SegmentPart(later, 0) for later in rest)]
                 self._committed = Committed(
                     self.fs, self.partition, parts, self.first_offset, self.bounds.end, self.request.limits,
                     self.notes,

@@ -275,7 +275,7 @@ class Committed:
         """
         if self._at_end is None:
             snapshot_offset, known = newest_snapshot(self._fs, self._partition, self._end_offset)
-            self._at_end = snapshot_offset, frozenset(one.producer_id for one in known)
+            self._at_end = snapshot_offset, frozenset(transaction.producer_id for transaction in known)
         snapshot_offset, still_open = self._at_end
         if snapshot_offset is None or offset >= snapshot_offset:
             return True

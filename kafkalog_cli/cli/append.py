@@ -156,13 +156,13 @@ def _append(run: Changes, call: Call, appending: Appending, partitions: list[Par
             if len(partitions) > 1:
                 sorted_lines.enter_context(closing(appending.sort(partitions)))
         except (KeyboardInterrupt, InputCutOff):  # nothing is locked or changed yet
-            run.interruptions.ask()
+            run.interruptions.request()
             run.metrics, outcome = None, call.end(ExitCode.INTERRUPTED, ())
             outcome = replace(outcome, partitions=len(partitions))
         else:
             run.progress.begin("append", appending.total_bytes)
             outcome = appending.append(partitions)
-    if outcome.exit_code is ExitCode.INTERRUPTED and run.interruptions.are_asked_for and not call.dry_run:
+    if outcome.exit_code is ExitCode.INTERRUPTED and run.interruptions.is_requested and not call.dry_run:
         run.report(_interruption(appending, call.argv))
     return run.finish(outcome)
 

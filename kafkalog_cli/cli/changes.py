@@ -88,11 +88,11 @@ class Reports(Observer):
         """See Observer."""
         self.run.messages.report(*notes)
 
-    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool = False) -> None:
+    def fail(self, error: KafkalogError, *, path: str | None = None, was_reported: bool = False) -> None:
         """See Observer."""
         del path
         self.failures += 1
-        if not is_told:
+        if not was_reported:
             self.run.messages.exception(error)
 
     def show(self, result: Any) -> None:

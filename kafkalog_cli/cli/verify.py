@@ -161,10 +161,10 @@ class VerifyRun(VerbReports):
         if note.kind != "locked" or not self._is_quiet:
             super().report(note)
 
-    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool = False) -> None:
+    def fail(self, error: KafkalogError, *, path: str | None = None, was_reported: bool = False) -> None:
         """See Observer."""
         self._fail_reports(path, error)
-        super().fail(error, path=path, is_told=is_told)
+        super().fail(error, path=path, was_reported=was_reported)
 
     def show(self, result: Verification) -> None:
         """See Observer. With --quiet only warnings and worse are shown."""

@@ -151,7 +151,7 @@ class Result:
         interruptions = Interruptions()
         with interruptions.watched():
             while not wait((work,), POLL_SECONDS).done:
-                if interruptions.are_asked_for:  # more than once: a query that only begins forgets an interrupt
+                if interruptions.is_requested:  # more than once: a query that only begins forgets an interrupt
                     self._connection.interrupt()
         interruptions.safe_point()
         return work.result()

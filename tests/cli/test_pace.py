@@ -339,7 +339,7 @@ wish = Interruptions()
 with wish.watched():
     for _ in range(3):
         os.kill(os.getpid(), number)
-    assert wish.are_asked_for
+    assert wish.is_requested
     print("three at once are one", flush=True)
     time.sleep(AGAIN_SECONDS)
     os.kill(os.getpid(), number)

@@ -110,7 +110,7 @@ _BUGS = {
     "tell that segments were removed": (free, "unfinished"),
     "tell that a removal began": (removal, "partly_removed"),
     "find the runs before this one": (apply_changes, "followed_runs"),
-    "wait with an interrupt for a safe point": (Interruptions, "ask"),
+    "wait with an interrupt for a safe point": (Interruptions, "request"),
 }
 
 

@@ -88,8 +88,8 @@ def test_error_bounds_of_key_counts_hold_where_keys_were_evicted(rows, most, gat
     kept = {int(value) for value in statistics._hashes}
     for key in records:
         if hashed([key])[0] not in kept:
-            assert records[key] <= statistics._let_go[0]
-            assert size_bytes[key] <= statistics._let_go[1]
+            assert records[key] <= statistics._most_dropped[0]
+            assert size_bytes[key] <= statistics._most_dropped[1]
 
 
 def hashed(strings):
@@ -167,7 +167,7 @@ def test_key_counts_are_exact_up_to_the_limit_of_keys():
     for most in (8, 9, 10):
         statistics = statistics_of(keys, most=most, gathered=1)
         found = statistics.counts()
-        assert (statistics._let_go[0] == 0) == (most >= 9)
+        assert (statistics._most_dropped[0] == 0) == (most >= 9)
         assert (found.keys, found.relative_error) == (9, 0)  # the smallest hashes are all of them
 
 
@@ -182,7 +182,7 @@ def test_keys_are_counted_when_so_many_are_gathered():
 def test_the_number_of_keys_by_the_smallest_hashes():
     """KMV: (k - 1) / U(k), with the k-th smallest of hashes that are spread over 0 to 1."""
     statistics = KeyStatistics(3, smallest=5)
-    statistics._smallest, statistics._has_let_go = np.array([1, 2, 3, 4, 1 << 60], np.uint64), True
+    statistics._smallest, statistics._has_dropped = np.array([1, 2, 3, 4, 1 << 60], np.uint64), True
     assert statistics._estimate() == (4 * 16, 1 / math.sqrt(3))
     statistics._smallest = statistics._smallest[:4]
     assert statistics._estimate() == (4, 0)

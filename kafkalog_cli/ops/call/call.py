@@ -152,7 +152,7 @@ class Call:
     def is_over(self) -> bool:
         """Whether no further partition may be started."""
         budget = self._budget_seconds
-        return (budget is not None and self.seconds >= budget) or self.interruptions.are_asked_for
+        return (budget is not None and self.seconds >= budget) or self.interruptions.is_requested
 
     @cached_property
     def config(self) -> dict[str, str]:
@@ -188,7 +188,7 @@ class Call:
         named = ((path, in_its_log_dir(self.fs, path)) for path in self.paths)
         self.named_paths = frozenset(path.rstrip("/") for pair in named for path in pair)
         found = select_partitions(self.fs, self.paths, self.selection, self.roots)
-        return [one for one in found if not self.is_left_alone(self.log_dir(one.path))]
+        return [partition for partition in found if not self.is_left_alone(self.log_dir(partition.path))]
 
     def is_left_alone(self, log_dir: str | None) -> bool:
         """Whether a broker is running on the log directory, and the options say that it is left alone then."""
@@ -402,7 +402,7 @@ class Call:
         except KeyboardInterrupt:
             if not stops_safely:
                 raise
-            self.interruptions.ask()
+            self.interruptions.request()
             return Outcome(path)
 
     def _wait(self, seconds: float) -> None:
@@ -430,10 +430,10 @@ class Call:
 
     def _fail(self, error: KafkalogError, path: str) -> None:
         """Report an error; all partitions of a log directory that cannot be locked have the same."""
-        is_told = any(one is error for one in self._failures)
+        was_reported = any(failure is error for failure in self._failures)
         self._codes.append(error.exit_code)
         self._failures.append(error)
-        self.observer.fail(error, path=path, is_told=is_told)
+        self.observer.fail(error, path=path, was_reported=was_reported)
 
     def _end(self, not_done: tuple[str, ...] = ()) -> Run[Any]:
         return self.end(combined_exit_code(self._codes, is_read=not self._failures), self._codes, not_done)
@@ -444,7 +444,7 @@ class Call:
         Partitions that were being changed are done then.
         """
         observer = self.observer
-        if observer.raises_interrupts and self.interruptions.are_asked_for:
+        if observer.raises_interrupts and self.interruptions.is_requested:
             raise KeyboardInterrupt
         found = (tuple(observer.results), tuple(observer.errors), tuple(observer.notes))
         return Run(code, *found, not_done, tuple(codes), self._partitions, self.seconds)
@@ -454,7 +454,7 @@ class Call:
         if not left:
             return left
         self._codes += [ExitCode.INTERRUPTED] * len(left)
-        is_interrupted = self.interruptions.are_asked_for
+        is_interrupted = self.interruptions.is_requested
         kind, why = ("interrupted", "interrupted") if is_interrupted else ("time-budget", "the time budget is over")
         how_many = counted(len(left), "partition", "partitions")
         message = f"{why}: {how_many} not {'done' if is_interrupted else 'begun'}: {', '.join(left)}"

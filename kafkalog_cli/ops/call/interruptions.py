@@ -14,7 +14,7 @@ AGAIN_SECONDS = 1.0
 
 
 class Interruptions:
-    """Records Ctrl-C, SIGTERM and SIGHUP as a request to stop (`are_asked_for`).
+    """Records Ctrl-C, SIGTERM and SIGHUP as a request to stop (`is_requested`).
 
     Code at a safe point checks for the request; all other code continues. Nothing is raised in the middle of a change,
     in any thread. A second signal ends the process at once, as a crash would. The files survive that too, but the
@@ -22,20 +22,20 @@ class Interruptions:
     """
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        self._requested = threading.Event()
 
     @property
-    def are_asked_for(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether the run should end at the next safe point."""
-        return self._asked.is_set()
+        return self._requested.is_set()
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Request that the run ends at the next safe point."""
-        self._asked.set()
+        self._requested.set()
 
     def safe_point(self) -> None:
         """Raise KeyboardInterrupt if a stop was requested; call this only where no change is half done."""
-        if self._asked.is_set():
+        if self._requested.is_set():
             raise KeyboardInterrupt
 
     def sleep(self, seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -61,15 +61,15 @@ class Interruptions:
 
         begun: list[float] = []
 
-        def ask(number: int, _frame: FrameType | None) -> None:
+        def record(number: int, _frame: FrameType | None) -> None:
             begun.append(time.monotonic())
-            self.ask()
+            self.request()
             if begun[-1] - begun[0] >= AGAIN_SECONDS:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
 
         for number in taken:
-            signal.signal(number, ask)
+            signal.signal(number, record)
         try:
             yield
         finally:

@@ -83,9 +83,9 @@ class Observer:
         for note in notes:
             self.report(note)
 
-    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool = False) -> None:
-        """Report that the partition at `path` failed. `is_told`: the error was reported with another partition."""
-        del path, is_told
+    def fail(self, error: KafkalogError, *, path: str | None = None, was_reported: bool = False) -> None:
+        """Report that the partition at `path` failed. `was_reported`: with another partition."""
+        del path, was_reported
         self.errors.append(error)
 
     def show(self, result: Any) -> None:
@@ -108,7 +108,7 @@ class LockWarnings:
     def __init__(self, fs: Filesystem, report: Callable[[Note], None]) -> None:
         self._fs = fs
         self._report = report
-        self._asked: set[str] = set()
+        self._checked: set[str] = set()
         self._directories: set[str] = set()
 
     def about_partitions(self, *directories: str) -> None:
@@ -127,9 +127,9 @@ class LockWarnings:
     def about(self, *log_dirs: str) -> None:
         """Warn of each of these log directories that is locked. An OSError while checking is ignored."""
         for log_dir in log_dirs:
-            if log_dir in self._asked:
+            if log_dir in self._checked:
                 continue
-            self._asked.add(log_dir)
+            self._checked.add(log_dir)
             try:
                 owner = lock_owner(log_dir)
             except OSError:

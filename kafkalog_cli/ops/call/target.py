@@ -185,11 +185,11 @@ class Target:
             return
         try:
             with lock_partition(fs, partition.path, self.call.lock_policy):
-                told = settle_marker(fs, partition, log_dir, self.clock.now_ms)
+                message = settle_marker(fs, partition, log_dir, self.clock.now_ms)
         except NoSpace as error:
-            told = f".kafka_cleanshutdown is still missing: {error}"
-        if told is not None:
-            self.note("marker", told, log_dir)
+            message = f".kafka_cleanshutdown is still missing: {error}"
+        if message is not None:
+            self.note("marker", message, log_dir)
 
     def begin(self) -> None:
         """Undo a run that was interrupted on this partition.

@@ -81,8 +81,8 @@ class KeyStatistics:
         self._hashes: Hashes = np.zeros(0, dtype=np.uint64)
         self._totals: Integers = np.zeros((4, 0), dtype=np.int64)  # records, bytes, and the errors of both
         self._smallest: Hashes = np.zeros(0, dtype=np.uint64)
-        self._let_go: Integers = np.zeros(2, dtype=np.int64)  # the most records and bytes of a dropped key
-        self._has_let_go = False
+        self._most_dropped: Integers = np.zeros(2, dtype=np.int64)  # the most records and bytes of a dropped key
+        self._has_dropped = False
         self._names: dict[int, tuple[bytes, int]] = {}
 
     def add_stored(self, keys: StoredKeys | None, value_sizes: Integers, null_keys: int) -> None:
@@ -97,21 +97,21 @@ class KeyStatistics:
             return
         self._tombstones += int((value_sizes < 0).sum())
         if len(keys.data) >= GATHERED_BYTES:  # such keys are not copied once more, to be joined with others
-            self._take_in()
+            self._count_waiting()
         self._waiting.append((keys, np.maximum(value_sizes, 0)))
         self._waiting_rows += len(keys.sizes)
         self._waiting_bytes += len(keys.data) + 3 * keys.sizes.nbytes
         if self._waiting_rows >= GATHERED_ROWS or self._waiting_bytes >= GATHERED_BYTES:
-            self._take_in()
+            self._count_waiting()
 
     def counts(self) -> KeyCounts:
         """Return the totals of all records so far."""
-        self._take_in()
-        count, error = self._estimate() if self._has_let_go else (len(self._hashes), 0.0)
+        self._count_waiting()
+        count, error = self._estimate() if self._has_dropped else (len(self._hashes), 0.0)
         most_frequent = tuple(self._total(row) for row in self._top_rows())
         return KeyCounts(count, error, self._null_keys, self._tombstones, most_frequent)
 
-    def _take_in(self) -> None:
+    def _count_waiting(self) -> None:
         import numpy as np
 
         if not self._waiting:
@@ -127,7 +127,7 @@ class KeyStatistics:
         self._merge(hashes, records, size_bytes)
         self._name(hashes, first, keys)
         if len(self._hashes) > self._most_keys:
-            self._let_some_go()
+            self._drop_half()
 
     def _merge(self, hashes: Hashes, records: Rows, size_bytes: Integers) -> None:
         import numpy as np
@@ -140,7 +140,7 @@ class KeyStatistics:
         self._totals[1, at[known]] += size_bytes[known]
         new = ~known
         count = int(new.sum())
-        errors = np.repeat(self._let_go[:, None], count, axis=1)
+        errors = np.repeat(self._most_dropped[:, None], count, axis=1)
         totals = np.vstack((records[new], size_bytes[new], errors))
         self._hashes = np.insert(self._hashes, at[new], hashes[new])
         self._totals = np.insert(self._totals, at[new], totals, axis=1)
@@ -179,7 +179,7 @@ class KeyStatistics:
         records, size_bytes, *errors = map(int, self._totals[:, row])
         return KeyTotal(*self._names[int(self._hashes[row])], records, size_bytes, *errors)
 
-    def _let_some_go(self) -> None:
+    def _drop_half(self) -> None:
         """Drop about half of the keys, and keep the keys with the most bytes and the keys with the most records."""
         import numpy as np
 
@@ -187,10 +187,10 @@ class KeyStatistics:
         for measure in (0, 1):
             most = min(max(self._most_keys // 4, self._top), len(self._hashes))
             kept[np.lexsort((self._hashes, -self._totals[measure]))[:most]] = True
-        self._has_let_go = True
-        gone = self._totals[:2, ~kept]
-        if gone.shape[1]:
-            self._let_go = self._let_go + gone.max(axis=1)
+        self._has_dropped = True
+        dropped = self._totals[:2, ~kept]
+        if dropped.shape[1]:
+            self._most_dropped = self._most_dropped + dropped.max(axis=1)
         self._hashes, self._totals = self._hashes[kept], self._totals[:, kept]
 
     def _estimate(self) -> tuple[int, float]:

@@ -58,8 +58,8 @@ def lookup_time(fs: Filesystem, partition: Partition, timestamp_ms: int, limits:
     """
     bounds, search = partition.bounds, TimeSearch(fs, limits)
     answer = search.first_in(partition, timestamp_ms, bounds.start)
-    said = BrokerSearch(fs, partition, search).first(timestamp_ms, bounds.start, limits)
-    return _compared(answer, said, search, partition, bounds)._replace(remote=bounds.remote_offsets)
+    of_broker = BrokerSearch(fs, partition, search).first(timestamp_ms, bounds.start, limits)
+    return _compared(answer, of_broker, search, partition, bounds)._replace(remote=bounds.remote_offsets)
 
 
 def lookup_max_timestamp(fs: Filesystem, partition: Partition) -> TimeFound:
@@ -69,8 +69,8 @@ def lookup_max_timestamp(fs: Filesystem, partition: Partition) -> TimeFound:
     """
     search = TimeSearch(fs, DEFAULT_LIMITS)
     best = search.latest_in(partition)
-    said = BrokerSearch(fs, partition, search).latest(DEFAULT_LIMITS)
-    return _compared(best, said, search, partition, partition.bounds)
+    of_broker = BrokerSearch(fs, partition, search).latest(DEFAULT_LIMITS)
+    return _compared(best, of_broker, search, partition, partition.bounds)
 
 
 def outside_times(fs: Filesystem, partition: Partition, what: str, answer: TimeFound) -> NoRecordAtTime:
@@ -138,11 +138,11 @@ def offsets_before(partition: Partition, timestamp_ms: int, most: int, bounds: L
 
 
 def _compared(
-    answer: Found | None, said: BrokerAnswer | None, search: TimeSearch, partition: Partition, bounds: LogBounds
+    answer: Found | None, of_broker: BrokerAnswer | None, search: TimeSearch, partition: Partition, bounds: LogBounds
 ) -> TimeFound:
     answer = None if answer is None else with_remarks(answer, partition, bounds)
-    found = TimeFound(answer, said, tuple(search.notes))
-    same = said is None or (not said.failure and said.offset == found.offset)
+    found = TimeFound(answer, of_broker, tuple(search.notes))
+    same = of_broker is None or (not of_broker.failure and of_broker.offset == found.offset)
     return found._replace(broker=None) if same else found
 
 

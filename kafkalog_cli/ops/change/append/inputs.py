@@ -75,7 +75,7 @@ class AppendInputs:
     def _stdin(self) -> Iterator[Piece]:
         stream = self._stream
         read: Any = getattr(stream, "read1", stream.read)
-        while not self._interruptions.are_asked_for:
+        while not self._interruptions.is_requested:
             if _has_descriptor(stream) and not select.select([stream], [], [], POLL_SECONDS)[0]:
                 yield b""  # nothing yet, but earlier records may have to be written
                 continue

@@ -290,7 +290,7 @@ class Appending:
             plan, done = apply_append(
                 *(work.fs, plan, records, run),
                 flush_clock=lambda: int(self._call.context.clock() * 1000),
-                may_go_on=lambda: not self._call.interruptions.are_asked_for,
+                may_go_on=lambda: not self._call.interruptions.is_requested,
             )
         self._note_odd_time(work, plan)
         if plan.is_cut_short and done is not None and plan.writing.transaction in ("commit", "abort"):

@@ -262,7 +262,7 @@ class _Freeing:
             with suppress(KeyboardInterrupt):  # raised while waiting for a lock
                 for device in dict.fromkeys(freed.device for freed in self._found):
                     self._free_on(device, [freed for freed in self._found if freed.device == device])
-            if interruptions.are_asked_for:
+            if interruptions.is_requested:
                 self.codes.append(ExitCode.INTERRUPTED)
             for freed in () if self._call.dry_run else self._found:
                 if freed.segments and freed.path not in self._unsynced:
@@ -273,7 +273,7 @@ class _Freeing:
     def _free_on(self, device: int, found: list[Freed]) -> None:
         room = self._fs.room(found[0].path).free_bytes
         for freed, segment in self._candidates(found):
-            if room >= self._wanted_bytes or self._call.interruptions.are_asked_for:
+            if room >= self._wanted_bytes or self._call.interruptions.is_requested:
                 return
             try:
                 gone_bytes = self._remove(freed, segment)

@@ -92,8 +92,8 @@ class _Results(Observer):
     def report(self, note: Note) -> None:
         """Leave out what the verbs say beside their results."""
 
-    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool = False) -> None:
-        if not is_told:
+    def fail(self, error: KafkalogError, *, path: str | None = None, was_reported: bool = False) -> None:
+        if not was_reported:
             self.failures.append(_note_of(error, path))
 
 

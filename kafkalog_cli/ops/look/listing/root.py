@@ -238,15 +238,15 @@ def _marker_held_for(
     from kafkalog_cli.change.clean_marker import read_held_marker
 
     try:
-        held = read_held_marker(fs, path)
+        marker = read_held_marker(fs, path)
     except (KafkalogError, OSError) as error:
         notes.add(status.path, [unreadable(error)])
         return {}
-    if held is None:
+    if marker is None:
         message = "holds no marker of a clean shutdown: there is nothing to restore"
         notes.add(status.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
         return {}
-    return held.reasons
+    return marker.reasons
 
 
 def _imports(

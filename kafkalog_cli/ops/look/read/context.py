@@ -61,7 +61,7 @@ def _move(buffer: memoryview, fields: list[int], data: bytearray) -> None:
 
 
 MOST_WAITING_BYTES = 32 << 20
-"""Most bytes of records that are kept before a match: large records may leave fewer than were asked for."""
+"""Most bytes of records that are kept before a match: large records may leave fewer than were requested."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

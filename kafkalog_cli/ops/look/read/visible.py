@@ -96,16 +96,16 @@ class Visibility:
             yield VisibleChunk(chunk.view, chunk.position, batches, chunk.is_seven, chunk.damage, batches)
             return
         kinds = self._by_row(batches)
-        told = tuple(self._out_of_order)
+        out_of_order = tuple(self._out_of_order)
         seen: BatchColumns | None = batches
         damage = chunk.damage
         for is_cut, rows in _runs(kinds):
             part = batches if len(rows) == len(batches) else batches.chosen(rows)
-            yield VisibleChunk(chunk.view, chunk.position, part, chunk.is_seven, damage, seen, is_cut, told)
-            seen, damage, told = None, None, ()
+            yield VisibleChunk(chunk.view, chunk.position, part, chunk.is_seven, damage, seen, is_cut, out_of_order)
+            seen, damage, out_of_order = None, None, ()
         if seen is not None:
             nothing = batches.part(0, 0)
-            yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.is_seven, damage, seen, False, told)
+            yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.is_seven, damage, seen, False, out_of_order)
 
     def _are_whole(self, batches: BatchColumns) -> bool:
         """Whether the consumer gets all batches whole: then `_by_row` has nothing to decide."""
@@ -183,7 +183,7 @@ def _runs(kinds: list[int]) -> Iterator[tuple[bool, list[int]]]:
         yield False, whole
 
 
-_MOST_TOLD_OF = 1000
+_MOST_REPORTED = 1000
 """The most transactions without a marker that are reported one by one."""
 
 
@@ -212,7 +212,7 @@ class Committed:
         self._limits = limits
         self._ends = TransactionEnds(fs, parts, first_offset, limits, self._note)
         self._at_end: tuple[int | None, frozenset[int]] | None = None
-        self._told_of: set[int] = set()
+        self._reported: set[int] = set()
         for found in open_at(fs, partition, first_offset, partial(self._transactional, end_offset=first_offset)):
             ending = self._ends.ending(found.producer_id, found.first_offset, first_offset - 1, hides=False)
             if (
@@ -280,13 +280,13 @@ class Committed:
         if snapshot_offset is None or offset >= snapshot_offset:
             return True
         is_open = producer_id in still_open
-        if not is_open and producer_id not in self._told_of and len(self._told_of) < _MOST_TOLD_OF:
-            self._told_of.add(producer_id)
+        if not is_open and producer_id not in self._reported and len(self._reported) < _MOST_REPORTED:
+            self._reported.add(producer_id)
             message = (
                 f"no marker ends the transaction of producer {producer_id} at offset {offset}; "
                 f"the producer snapshot {snapshot_offset} has none open: its records are shown, as a broker does"
             )
-            if len(self._told_of) == _MOST_TOLD_OF:
+            if len(self._reported) == _MOST_REPORTED:
                 message += ". Further transactions of this kind are not reported"
             self._notes.append(Note("no-marker", message, self._partition.path))
         return is_open

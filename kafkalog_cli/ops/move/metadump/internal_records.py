@@ -212,7 +212,7 @@ class InternalRecords:
         type_id = CONTROL_RECORD_KEY.struct.unpack(key)[1]
         if type_id in (ABORT, COMMIT):
             return key, value if value is None or len(value) == END_TXN_MARKER.size else self._unreadable(value)
-        names = {one["controlType"]: one["value"] for one in definitions()["controlRecords"]}
+        names = {record["controlType"]: record["value"] for record in definitions()["controlRecords"]}
         if value is None or type_id not in names:
             return key, self._unreadable(value)
         return key, self._message(names[type_id], 0, value)
@@ -271,8 +271,12 @@ class InternalRecords:
             return self._struct(field.name, field.fields, value)
         if field.kind == "array":
             if field.items == "struct":
-                return [self._struct(field.name, field.fields, one) for one in value]
-            return [self._scalar(owner, field, one) for one in value] if field.items in ("string", "bytes") else value
+                return [self._struct(field.name, field.fields, element) for element in value]
+            return (
+                [self._scalar(owner, field, element) for element in value]
+                if field.items in ("string", "bytes")
+                else value
+            )
         return self._scalar(owner, field, value)
 
     def _scalar(self, owner: str, field: SchemaField, value: Any) -> Any:
@@ -317,5 +321,5 @@ def _types(topic: str) -> dict[int, tuple[str, str]]:
     """Return the names of key and value by the type of the record."""
     records = definitions()["topics"][topic]["records"]
     if topic in COORDINATOR_TOPICS:
-        return {one["recordType"]: (one["key"], one["value"]) for one in records}
-    return {one["apiKey"]: ("", one["value"]) for one in records}
+        return {record["recordType"]: (record["key"], record["value"]) for record in records}
+    return {record["apiKey"]: ("", record["value"]) for record in records}

@@ -97,7 +97,7 @@ class KafkaCluster:
             return None
         resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, name)
         (settings,) = self._results(self._admin.describe_configs([resource], request_timeout=_SECONDS))
-        known = {one.name: one.value for one in settings.values() if one.value is not None}
+        known = {setting.name: setting.value for setting in settings.values() if setting.value is not None}
         return ClusterTopic(len(found.partitions), known)
 
     def create_topic(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
@@ -107,7 +107,7 @@ class KafkaCluster:
         until = time.monotonic() + _SECONDS
         while time.monotonic() < until:
             found = self._metadata().topics.get(name)
-            if found is not None and all(one.leader >= 0 for one in found.partitions.values()):
+            if found is not None and all(partition.leader >= 0 for partition in found.partitions.values()):
                 return
             time.sleep(0.1)
         raise self._error(f"{name} was created, but not all of its partitions have a leader")
@@ -172,9 +172,9 @@ class KafkaCluster:
         wanted = confluent_kafka.ConsumerGroupTopicPartitions(group_id)
         (found,) = self._results(self._admin.list_consumer_group_offsets([wanted], request_timeout=_SECONDS))
         return {
-            (one.topic, one.partition): (one.offset, one.metadata or "")
-            for one in found.topic_partitions
-            if one.offset >= 0
+            (committed.topic, committed.partition): (committed.offset, committed.metadata or "")
+            for committed in found.topic_partitions
+            if committed.offset >= 0
         }
 
     def commit(self, group_id: str, offsets: GroupOffsets) -> None:
@@ -185,7 +185,7 @@ class KafkaCluster:
         ]
         wanted = confluent_kafka.ConsumerGroupTopicPartitions(group_id, places)
         (done,) = self._results(self._admin.alter_consumer_group_offsets([wanted], request_timeout=_SECONDS))
-        failed = next((one for one in done.topic_partitions if one.error is not None), None)
+        failed = next((partition for partition in done.topic_partitions if partition.error is not None), None)
         if failed is not None:
             raise self._error(f"group {group_id}, {failed.topic}-{failed.partition}: {failed.error.str()}")
 

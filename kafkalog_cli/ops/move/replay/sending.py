@@ -58,12 +58,12 @@ class GroupOffsetsToMove:
         """Read `__consumer_offsets`. Raises NothingSelected if there is none, and as `CoordinatorTopic.load`."""
         topic = CoordinatorTopic(log_dirs, CONSUMER_OFFSETS)
         topic.require("other log directories have the groups, or the command works without --groups")
-        planned = {(one.progress.topic, one.progress.partition) for one in plan.partitions}
+        planned = {(planned.progress.topic, planned.progress.partition) for planned in plan.partitions}
         self._found: list[CommittedOffset] = []
         for number in topic.numbers:
             _, offsets = topic.load(number, committed_offsets)
-            self._found += [one for one in offsets if (one.topic, one.partition) in planned]
-        self._found.sort(key=lambda one: (one.group_id, one.topic, one.partition))
+            self._found += [offset for offset in offsets if (offset.topic, offset.partition) in planned]
+        self._found.sort(key=lambda offset: (offset.group_id, offset.topic, offset.partition))
 
     @property
     def count(self) -> int:
@@ -72,20 +72,26 @@ class GroupOffsetsToMove:
 
     def offsets_of(self, topic: str, partition: int) -> set[int]:
         """Return the offsets that are committed in a partition."""
-        return {one.offset for one in self._found if (one.topic, one.partition) == (topic, partition)}
+        return {
+            committed.offset
+            for committed in self._found
+            if (committed.topic, committed.partition) == (topic, partition)
+        }
 
     def commit(self, cluster: KafkaCluster, done: Iterable[SentProgress]) -> Iterator[ReplayedOffset | ClusterError]:
         """Commit the offsets of the partitions that are done, and yield them by group, or an error for a group.
 
         An offset that a group has in the cluster stays: its consumers may have gone on there.
         """
-        progress = {(one.topic, one.partition): one for one in done}
+        progress = {(sent.topic, sent.partition): sent for sent in done}
         groups: dict[str, list[ReplayedOffset]] = {}
-        for one in self._found:
-            of_partition = progress.get((one.topic, one.partition))
+        for committed in self._found:
+            of_partition = progress.get((committed.topic, committed.partition))
             if of_partition is not None:
-                place = of_partition.translated[one.offset]
-                groups.setdefault(one.group_id, []).append(ReplayedOffset(one, of_partition.target_topic, place))
+                target_offset = of_partition.translated[committed.offset]
+                groups.setdefault(committed.group_id, []).append(
+                    ReplayedOffset(committed, of_partition.target_topic, target_offset)
+                )
         for group_id, offsets in groups.items():
             try:
                 yield from _committed(cluster, group_id, offsets)
@@ -96,13 +102,13 @@ class GroupOffsetsToMove:
 def _committed(cluster: KafkaCluster, group_id: str, offsets: list[ReplayedOffset]) -> list[ReplayedOffset]:
     known = cluster.group_offsets(group_id)
     found = []
-    for one in offsets:
-        kept = known.get((one.target_topic, one.committed.partition))
-        found.append(one if kept is None else replace(one, kept_offset=kept[0]))
+    for replayed in offsets:
+        kept = known.get((replayed.target_topic, replayed.committed.partition))
+        found.append(replayed if kept is None else replace(replayed, kept_offset=kept[0]))
     new = {
-        (one.target_topic, one.committed.partition): (one.target_offset, one.committed.metadata)
-        for one in found
-        if not one.is_kept
+        (replayed.target_topic, replayed.committed.partition): (replayed.target_offset, replayed.committed.metadata)
+        for replayed in found
+        if not replayed.is_kept
     }
     if new:
         cluster.commit(group_id, new)
@@ -191,7 +197,7 @@ class Replay:
         self.state.load()
         self.plan: ReplayPlan = plan_replay(self._log_dirs, request, cluster, self.state, context.now_ms())
         self.groups = GroupOffsetsToMove(self._log_dirs, self.plan) if request.with_groups else None
-        partitions = [one.copy for one in self.plan.partitions]
+        partitions = [planned.copy for planned in self.plan.partitions]
         check_outside(context.fs, request.state_path, "the state", partitions)
         self._rate: IoRate | None = None
         if request.bytes_per_second is not None:
@@ -218,12 +224,12 @@ class Replay:
             for topic in self.plan.topics:
                 if topic.is_new:
                     self._cluster.create_topic(topic.name, topic.partitions, topic.settings)
-            if any(one.progress.is_under_way for one in self.plan.partitions):
+            if any(planned.progress.is_under_way for planned in self.plan.partitions):
                 self._context.sleep(SETTLE_SECONDS)
             for planned in self.plan.partitions:
                 yield self._partition(planned)
             if self.groups is not None:
-                done = [one.progress for one in self.plan.partitions if one.progress.is_done]
+                done = [planned.progress for planned in self.plan.partitions if planned.progress.is_done]
                 yield from self.groups.commit(self._cluster, done)
 
     def _take_up(self) -> None:
@@ -355,7 +361,7 @@ class Replay:
                 closing(self._records(progress, log, lambda _: None)) as records,
                 closing(self._cluster.records(progress.target_topic, number, reached.target_offset, end)) as there,
             ):
-                own = (one for one in records if one.target == number and one.offset >= reached.next_offset)
+                own = (record for record in records if record.target == number and record.offset >= reached.next_offset)
                 wanted: SourceRecord | None = None
                 for target_offset, found in there:
                     wanted = wanted or next(own, None)

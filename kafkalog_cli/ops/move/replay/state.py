@@ -89,9 +89,9 @@ class ReplayState:
             reason = f"it belongs to a replay with another {' and '.join(differing) or 'request'}; give another --state"
             raise Refused(path=self.path, reason=reason)
         self.partitions.clear()
-        for one in found["partitions"]:
-            targets = {number: TargetProgress(*reached) for number, *reached in one["targets"]}
-            progress = SentProgress(**{**one, "targets": targets, "translated": dict(one["translated"])})
+        for saved in found["partitions"]:
+            targets = {number: TargetProgress(*reached) for number, *reached in saved["targets"]}
+            progress = SentProgress(**{**saved, "targets": targets, "translated": dict(saved["translated"])})
             if self.partitions.setdefault((progress.topic, progress.partition), progress) is not progress:
                 reason = f"{progress.topic}-{progress.partition} is there twice"
                 raise BadInput(path=self.path, reason=f"it is not a state of kafkalog replay: {reason}")
@@ -103,11 +103,11 @@ class ReplayState:
             "request": self._request,
             "partitions": [
                 {
-                    **asdict(one),
-                    "targets": [(number, *reached) for number, reached in sorted(one.targets.items())],
-                    "translated": sorted(one.translated.items()),
+                    **asdict(progress),
+                    "targets": [(number, *reached) for number, reached in sorted(progress.targets.items())],
+                    "translated": sorted(progress.translated.items()),
                 }
-                for _, one in sorted(self.partitions.items())
+                for _, progress in sorted(self.partitions.items())
             ],
         }
         content = json.dumps(document, indent=1).encode() + b"\n"

@@ -112,7 +112,7 @@ def test_a_log_with_a_snapshot_at_its_end_is_not_read_for_open_transactions(log_
         (log_dir / "orders-0" / f"{3000:020d}.snapshot").write_bytes(producer_snapshot([]))
     with serving(log_dir) as server:
         served = server.catalog.find("orders", 0)
-        log = server.catalog.fs.held(served.segments[0].log.path)
+        log = server.catalog.fs.open_file(served.segments[0].log.path)
         read_into, reached = log.read_into, [0]
 
         def read_and_note(position, buffer):

@@ -90,9 +90,9 @@ class ServedCopy:
         if self._is_open:
             return True
         try:
-            self._fs.hold(self.copy)
+            self._fs.keep_open(self.copy)
             self.epochs = _leader_epochs_of(self._fs, self.copy)
-            last = self._fs.held(self.segments[-1].log.path)
+            last = self._fs.open_file(self.segments[-1].log.path)
             self._last_batch = last.batch_mark(self.copy.bounds.last_position)
         except (KafkalogError, OSError) as error:
             message = f"not served: {unreadable(error).message}"
@@ -112,7 +112,7 @@ class ServedCopy:
             if number not in self._maps:
                 segment = self.segments[number]
                 seven = segment.base_offset if segment.is_seven else None
-                self._maps[number] = SegmentMap(self._fs.held(segment.log.path), seven)
+                self._maps[number] = SegmentMap(self._fs.open_file(segment.log.path), seven)
             return self._maps[number]
 
     def batches_from(self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool) -> CopyBatches:
@@ -182,7 +182,7 @@ class ServedCopy:
         now = self._status_of_open(log)
         if now is not None and (now.mtime_ms, now.size_bytes) == (log.mtime_ms, log.size_bytes):
             return True
-        file = self._fs.held(log.path)
+        file = self._fs.open_file(log.path)
         if number + 1 == len(self.segments):
             return self._last_batch == file.batch_mark(self.copy.bounds.last_position)
         is_written = now is not None and now.mtime_ms != log.mtime_ms

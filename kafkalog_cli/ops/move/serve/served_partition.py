@@ -104,7 +104,7 @@ class ServedPartition:
         for segment in segments:
             if segment.is_seven:
                 continue
-            file = self._fs.held(segment.log.path)
+            file = self._fs.open_file(segment.log.path)
             scanned = Scan(file, DamagePolicy.RESYNC).batches()
             own = ((file, batch) for batches in scanned for batch in batches.of_transactions(only_valid=True))
             holes = self.own.holes(self.segments.index(segment)) if self._other_copies else ()

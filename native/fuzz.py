@@ -339,10 +339,11 @@ class Fuzz:
     def crc(self, log: bytearray) -> None:
         """Both ways to compute CRC-32C, and CRC-32."""
         part = bytearray(log[self.chance.randrange(len(log) + 1) :])
-        assert self.native.crc32c(part, 7) == self.native.crc32c(part, 7, by_table=True)
-        assert self.native.crc32c(part) == self.naive.crc32c(bytes(part))
-        source = self.native.Memory(part)
-        assert self.native.library().kafkalog_crc32(source.address, source.size, 0) == zlib.crc32(part)
+        kernels, source = self.native.library(), self.native.Memory(part)
+        contents = source.address, source.size
+        assert kernels.kafkalog_crc32c(*contents, 7) == kernels.kafkalog_crc32c_by_table(*contents, 7)
+        assert kernels.kafkalog_crc32c(*contents, 0) == self.naive.crc32c(bytes(part))
+        assert kernels.kafkalog_crc32(*contents, 0) == zlib.crc32(part)
         self.counts["crc"] += 1
 
     def index(self) -> None:

@@ -102,10 +102,6 @@ EXPORT uint32_t kafkalog_crc32c_by_table(const uint8_t *data, int64_t size, uint
 enum { CRC_32C, CRC_32 };
 uint32_t crc_of_end(int kind, uint32_t before, uint32_t all, int64_t size);
 
-/* Copy `rows` rows from row `first` on of `columns` columns with a stride into a matrix with the stride `rows`. */
-EXPORT void kafkalog_take_rows(const int64_t *from, int64_t stride, int64_t columns, int64_t first, int64_t rows,
-                               int64_t *to);
-
 enum { SCAN_CONTINUES, SCAN_END, SCAN_TRAILING, SCAN_TOO_SMALL, SCAN_TOO_LARGE, SCAN_HEADER };
 
 /* Find the batches in `data`, which contains a log from byte `position` on. The log has `left` bytes from there on, and

@@ -84,9 +84,3 @@ void kafkalog_scan(const uint8_t *data, int64_t size, int64_t left, int64_t posi
     }
     finish(result, row, at, 0, at < left ? SCAN_TRAILING : SCAN_END);
 }
-
-void kafkalog_take_rows(const int64_t *from, int64_t stride, int64_t columns, int64_t first, int64_t rows, int64_t *to)
-{
-    for (int64_t column = 0; column < columns; column++)
-        memcpy(to + column * rows, from + column * stride + first, (size_t)rows * sizeof *to);
-}

@@ -71,7 +71,6 @@ _FUNCTIONS = {
     "kafkalog_crc32c": ("u", "piu"),
     "kafkalog_crc32c_by_table": ("u", "piu"),
     "kafkalog_crc32": ("u", "piu"),
-    "kafkalog_take_rows": ("", "piiiip"),
     "kafkalog_decode_batches": ("", "pippiiipipipp"),
     "kafkalog_decode_records": ("", "piiiipipip"),
     "kafkalog_encode_batches": ("", "pipiipppipipiip"),
@@ -178,7 +177,8 @@ class _Scratch:
         self.results_at = ctypes.addressof(self.results)
         self.survey = (ctypes.c_int64 * (2 * BATCH_COLUMNS + 3))()
         self.survey_at = ctypes.addressof(self.survey)
-        self.batches = Memory(_untouched(BATCH_COLUMNS * SCAN_ROWS * 8))
+        self.batches = memoryview(_untouched(BATCH_COLUMNS * SCAN_ROWS * 8))
+        self.batches_memory = Memory(self.batches)
 
 
 def _scratch() -> _Scratch:
@@ -205,16 +205,13 @@ def scan(data: Buffer, position: int, end: int, max_batch_bytes: int, *, check: 
     """Find the batches in `data`, which contains the log that ends at byte `end` from byte `position` on."""
     kernels, scratch, source = library(), _scratch(), Memory(data)
     capacity = min(SCAN_ROWS, source.size // SMALLEST_ENTRY_BYTES + 1)
-    rows = scratch.batches.address
     kernels.kafkalog_scan(
         *(source.address, source.size, end - position, position, max_batch_bytes, check),
-        *(rows, capacity, scratch.results_at),
+        *(scratch.batches_memory.address, capacity, scratch.results_at),
     )
     count, consumed, needed, why, *_ = scratch.results
-    columns = bytearray(BATCH_COLUMNS * count * 8)
-    if count:
-        target = Memory(columns)
-        kernels.kafkalog_take_rows(rows, capacity, BATCH_COLUMNS, 0, count, target.address)
+    starts = range(0, 8 * BATCH_COLUMNS * capacity, 8 * capacity)
+    columns = bytearray().join(scratch.batches[start : start + 8 * count] for start in starts)
     return ScannedRows(columns, count, consumed, needed, why)
 
 
@@ -424,15 +421,6 @@ def murmur2(data: Buffer, at: Buffer, sizes: Buffer) -> IntColumn:
     ) != rows:  # fmt: skip
         raise ValueError("a key is outside of its bytes")
     return memoryview(hashes).cast("q")
-
-
-def murmur2_of(key: bytes) -> int:
-    """Return the hash of one key. See kafkalog_murmur2."""
-    scratch, source, size = _scratch(), Memory(key), len(key)
-    results, at = scratch.results, scratch.results_at
-    results[0], results[1] = 0, size
-    library().kafkalog_murmur2(source.address, size, at, at + 8, 1, at + 16)
-    return results[2]
 
 
 class IndexState(ctypes.Structure):
@@ -766,13 +754,6 @@ def batch_ends(
         *(_sized(current, 2).address, Memory(ends).address),
     )
     return memoryview(ends).cast("q")[:count]
-
-
-def crc32c(data: Buffer, before: int = 0, *, by_table: bool = False) -> int:
-    """Return the CRC-32C of `data` after bytes with the CRC `before`; `by_table`: without the instruction for it."""
-    kernels, source = library(), Memory(data)
-    function = kernels.kafkalog_crc32c_by_table if by_table else kernels.kafkalog_crc32c
-    return int(function(source.address, source.size, before))
 
 
 def malformed_bytes(text: bytes) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kafkalog_cli.disk.temporary import SpooledFile
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.format import native
-from kafkalog_cli.format.columns import Integers, as_array
+from kafkalog_cli.format.columns import Integers, as_array, column_of
 from kafkalog_cli.format.records import field_bytes
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.change.append.reading import Parse
@@ -19,7 +19,7 @@ _MASK = 0xFFFFFFFF
 
 def murmur2(data: bytes) -> int:
     """Return the hash of `data` as an unsigned 32-bit number. Java's result is the signed one."""
-    return native.murmur2_of(data)
+    return native.murmur2(data, column_of((0,)), column_of((len(data),)))[0]
 
 
 def fnv1a(data: bytes) -> int:

@@ -1,8 +1,8 @@
 """`kafkalog read`: print the records of partitions as a consumer would get them."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from typer import Argument, Context
 
@@ -26,8 +26,8 @@ from kafkalog_cli.format.batch import encode_start
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.ops.choices import Isolation
 from kafkalog_cli.ops.look.lookup_time import joined_errors
-from kafkalog_cli.ops.look.read.events import FoundRecords, NotRead, ReadEvent, read_events
-from kafkalog_cli.ops.look.read.log_read import LogRead
+from kafkalog_cli.ops.look.read.events import FoundRecords, NotRead, read_events
+from kafkalog_cli.ops.look.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.look.read.request import ReadRequest, merged_by_time
 from kafkalog_cli.ops.selection import select_of_topics
 
@@ -169,7 +169,7 @@ def _print_merged(logs: "_Logs", chosen: "Sequence[Partition]", request: ReadReq
     with ExitStack() as stack:
         sources = [stack.enter_context(closing(read.blocks())) for read in logs.opened]
         for number, block in merged_by_time(sources, most, most_bytes):
-            logs.opened[number].print_part(block)
+            logs.opened[number].print_block(block)
             records += len(block.records)
     return records == most
 
@@ -264,43 +264,40 @@ class _Read:
 
     def print_records(self) -> None:
         """Print all records, segment after segment."""
-        printer = self._printer
-        for event in read_events(self._log, lambda segment: segment.blocks(printer.lines(segment.segment).ahead)):
-            if isinstance(event, FoundRecords):
-                printer.lines(event.segment).write(event.found, self._write)
-            else:
-                self._report(event)
+        for found in self._found(lambda segment: segment.blocks(self._printer.lines(segment.segment).ahead)):
+            self._printer.lines(found.segment).write(found.found, self._write)
         self.records = self._log.shown_records
 
     def write_fetches(self) -> None:
         """Write all batches as fetch responses."""
-        for event in read_events(self._log, lambda segment: segment.fetches()):
-            if isinstance(event, FoundRecords):
-                self._write(encode_start(len(event.found)))
-                self._write(event.found)
-            else:
-                self._report(event)
+        for found in self._found(lambda segment: segment.fetches()):
+            self._write(encode_start(len(found.found)))
+            self._write(found.found)
 
     def blocks(self) -> "Generator[RecordBlock, None, None]":
         """Yield all records without printing them."""
         self._merged_end = self._log.first_offset
-        for event in read_events(self._log, lambda segment: segment.blocks()):
-            if isinstance(event, FoundRecords):
-                self._segment = event.segment
-                yield event.found
-            else:
-                self._report(event)
+        for found in self._found(lambda segment: segment.blocks()):
+            self._segment = found.segment
+            yield found.found
 
-    def print_part(self, block: "RecordBlock") -> None:
+    def print_block(self, block: "RecordBlock") -> None:
         """Print records of the last block that `blocks` returned."""
         assert self._segment is not None
         self._printer.lines(self._segment).write(block, self._write)
         self.records += len(block.records)
         self._merged_end = int(block.records.offset[len(block.records) - 1]) + 1
 
-    def _report(self, event: ReadEvent) -> None:
-        self._has_failed |= isinstance(event, NotRead)
-        self._printer.report(event)
+    def _found(
+        self, items: "Callable[[SegmentRead], Generator[Any, None, None]]"
+    ) -> "Generator[FoundRecords, None, None]":
+        """Yield what `items` returns of each segment, and report what was not read."""
+        for event in read_events(self._log, items):
+            if isinstance(event, FoundRecords):
+                yield event
+            else:
+                self._has_failed |= isinstance(event, NotRead)
+                self._printer.report(event)
 
     def code(self) -> ExitCode:
         """Report contents that were not decoded; return the exit code: FAILURE if a segment was not read."""

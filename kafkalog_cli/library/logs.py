@@ -25,12 +25,13 @@ from kafkalog_cli.ops.change.roll import roll
 from kafkalog_cli.ops.change.truncate import truncate
 from kafkalog_cli.ops.change.undo.verb import undo
 from kafkalog_cli.ops.check.recover.recover import recover
+from kafkalog_cli.ops.choices import Isolation
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.log_warning import warn
 from kafkalog_cli.ops.look.inspect import inspect
 from kafkalog_cli.ops.look.read.log_read import LogRead
-from kafkalog_cli.ops.look.read.request import Isolation, ReadRequest, Start
+from kafkalog_cli.ops.look.read.request import ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_partitions
 from kafkalog_cli.ops.times import Time, epoch_ms
 from kafkalog_cli.ops.values import DECODED, NEEDED, DecodedColumns

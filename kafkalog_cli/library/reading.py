@@ -19,10 +19,10 @@ from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded
 from kafkalog_cli.ops.call.call import Run, path_texts
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.call.options import Context, Paths
-from kafkalog_cli.ops.choices import Hashing
+from kafkalog_cli.ops.choices import Hashing, Isolation
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.log_warning import warn
-from kafkalog_cli.ops.look.read.request import Isolation, ReadRequest, Start
+from kafkalog_cli.ops.look.read.request import ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_served
 from kafkalog_cli.ops.times import Time, epoch_ms
 
@@ -320,7 +320,8 @@ def serve(  # noqa: PLR0913
     of a time, in epoch ms or as a datetime. `on_damage` is stop or skip. Entering the block raises NothingSelected,
     UsageError, PathNotFound, NotKafkaLayout, Unreadable, BadInput, and KafkalogError if the port is taken.
     """
-    from kafkalog_cli.ops.move.serve.options import DamageAnswer, ServeOptions
+    from kafkalog_cli.ops.choices import DamageAnswer
+    from kafkalog_cli.ops.move.serve.options import ServeOptions
 
     return LogServer(
         ServeOptions(

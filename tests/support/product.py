@@ -69,7 +69,8 @@ from kafkalog_cli.format.internal_topics.schema import definitions, message_sche
 from kafkalog_cli.format.protocol.messages import API_VERSIONS, apis, apis_for_old_clients
 
 # `serve` in a thread of the test, and the cluster that `replay` sends to.
-from kafkalog_cli.ops.move.serve.options import DamageAnswer, ServeOptions
+from kafkalog_cli.ops.choices import DamageAnswer
+from kafkalog_cli.ops.move.serve.options import ServeOptions
 from kafkalog_cli.ops.move.serve.serving import Serving
 from kafkalog_cli.ops.call.options import Context
 

@@ -23,7 +23,8 @@ from kafkalog_cli.spark.queries.query import SETTINGS
 from kafkalog_cli.spark.starting import java_environment
 
 # The data source, and the columns that it has.
-from kafkalog_cli.ops.look.read.request import Isolation, growing_end
+from kafkalog_cli.ops.choices import Isolation
+from kafkalog_cli.ops.look.read.request import growing_end
 from kafkalog_cli.ops.scans.schema import BY_NAME, arrow_schema, columns_named
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.ops.decoding import Decoding

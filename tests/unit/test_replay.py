@@ -11,8 +11,8 @@ import kafkalog_cli as kl
 from kafkalog_cli.errors import NotSent
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.ops.change.append.partitioning import partition_of_key
-from kafkalog_cli.ops.choices import Hashing
-from kafkalog_cli.ops.look.read.request import Isolation, ReadRequest
+from kafkalog_cli.ops.choices import Hashing, Isolation
+from kafkalog_cli.ops.look.read.request import ReadRequest
 from kafkalog_cli.ops.move.replay.kafka_cluster import SentRecord
 from kafkalog_cli.ops.move.replay.plan import ReplayRequest
 from kafkalog_cli.ops.move.replay.sending import Replay, ReplayedOffset, ReplayedPartition

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.ops.choices import Mode
-from kafkalog_cli.ops.look.read.request import Isolation
+from kafkalog_cli.ops.choices import Isolation, Mode
 from kafkalog_cli.ops.scans.offset_limits import LimitKind, RecordRange, TopicPartition
 from kafkalog_cli.ops.scans.options import OF_RANGES, OURS, STRATEGIES, read_options
 from kafkalog_cli.ops.scans.schema import BY_NAME

@@ -11,8 +11,9 @@ from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange, UsageError
 from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, COORDINATOR_TOPICS
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.choices import Isolation
 from kafkalog_cli.ops.look.lookup_time import lookup_time
-from kafkalog_cli.ops.look.read.request import Isolation, growing_end
+from kafkalog_cli.ops.look.read.request import growing_end
 from kafkalog_cli.ops.scans.offset_limits import LATEST, LimitKind, OffsetLimit, RecordRange, TopicPartition, names_of
 from kafkalog_cli.ops.scans.options import SourceOptions, local_path
 from kafkalog_cli.ops.selection import served_partitions

@@ -21,8 +21,9 @@ from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.records import Work, records
 from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Rows, Scan
 from kafkalog_cli.ops.call.observer import Note
+from kafkalog_cli.ops.choices import Isolation
 from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
-from kafkalog_cli.ops.look.read.request import NO_END, Isolation, ReadRequest, Start, first_offset
+from kafkalog_cli.ops.look.read.request import NO_END, ReadRequest, Start, first_offset
 from kafkalog_cli.ops.look.read.visible import Committed, Visibility, VisibleChunk
 from kafkalog_cli.ops.ranges import Range, begins_below, cut, rows_in_range, window
 

@@ -17,7 +17,7 @@ from kafkalog_cli.log.open_transactions import headers_of, open_at
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES as DEFAULT_CHUNK_BYTES
 from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
-from kafkalog_cli.ops.choices import Isolation as Isolation  # noqa: PLC0414 - others import it from here
+from kafkalog_cli.ops.choices import Isolation
 from kafkalog_cli.ops.look.lookup_time import lookup_time, outside_times
 from kafkalog_cli.ops.option_values import time_words
 from kafkalog_cli.ops.ranges import part_of

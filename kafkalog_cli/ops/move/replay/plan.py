@@ -10,10 +10,10 @@ from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
 from kafkalog_cli.log.partition import Partition, log_bytes
 from kafkalog_cli.ops.call.observer import Note
-from kafkalog_cli.ops.choices import Hashing
+from kafkalog_cli.ops.choices import Hashing, Isolation
 from kafkalog_cli.ops.cluster.coordinators import Copies
 from kafkalog_cli.ops.look.lookup_time import lookup_time
-from kafkalog_cli.ops.look.read.request import Isolation, ReadRequest, Start, first_in_log
+from kafkalog_cli.ops.look.read.request import ReadRequest, Start, first_in_log
 from kafkalog_cli.ops.move.replay.kafka_cluster import ClusterTopic, KafkaCluster
 from kafkalog_cli.ops.move.replay.state import ReplayState, SentProgress, TargetProgress
 from kafkalog_cli.ops.ownership import registered_topic

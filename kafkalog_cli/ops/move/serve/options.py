@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafkalog_cli.ops.choices import DamageAnswer as DamageAnswer  # noqa: PLC0414 - others import it from here
+from kafkalog_cli.ops.choices import DamageAnswer
 from kafkalog_cli.ops.selection import Selection
 
 LOOPBACK = "127.0.0.1"

@@ -16,10 +16,10 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
 from kafkalog_cli.ops.call.observer import Note
+from kafkalog_cli.ops.choices import DamageAnswer
 from kafkalog_cli.ops.look.lookup_offset import Found
 from kafkalog_cli.ops.look.lookup_time import TimeSearch, offsets_before
 from kafkalog_cli.ops.move.serve.open_files import OpenFilesystem
-from kafkalog_cli.ops.move.serve.options import DamageAnswer
 from kafkalog_cli.ops.move.serve.segment_map import DamagedRange, RecordsRange
 from kafkalog_cli.ops.move.serve.served_copy import CopyBatches, NoRecords, ServedCopy
 from kafkalog_cli.ops.move.serve.transactions import Aborted, aborted_transactions, first_open_offset, producers_of

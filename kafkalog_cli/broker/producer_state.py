@@ -351,7 +351,7 @@ class ProducerReplay:
         if usual is not None:
             timestamp = batch.max_timestamp if batch.is_log_append_time else batch.base_timestamp
             return _Marker(usual[0] == ABORT, usual[1], timestamp)
-        alone = Chunk(chunk.view, chunk.position, BatchColumns.from_rows([batch]), chunk.is_seven)
+        alone = Chunk(chunk.view, chunk.position, BatchColumns.from_rows([batch]), chunk.is_v07)
         for block in self._reader.blocks(alone):
             for record in block.rows():
                 kind = control_type(record.key)

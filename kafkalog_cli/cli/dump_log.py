@@ -34,7 +34,7 @@ from kafkalog_cli.log.partition import directory_name, segment_of_file
 from kafkalog_cli.ops.look.dump import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.ops.selection import Selection, select_files
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
-from kafkalog_cli.output.dump_printer import DumpReports, JsonPrinter, SegmentPrinter, SevenPrinter, TextPrinter
+from kafkalog_cli.output.dump_printer import DumpReports, JsonPrinter, SegmentPrinter, TextPrinter, V07Printer
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
 from kafkalog_cli.output.stream import printable
 
@@ -409,7 +409,7 @@ class Dump:
             else:
                 yield part
 
-    def _dump_options(self, path: str, file: ReadableFile, seven_base_offset: int | None) -> DumpOptions | None:
+    def _dump_options(self, path: str, file: ReadableFile, v07_base_offset: int | None) -> DumpOptions | None:
         """Return which part of the file to read; None if none of it is in the range."""
         options, wanted = self._options, self._wanted
         start, end = 0, self._tool.max_bytes
@@ -422,7 +422,7 @@ class Dump:
                 )
                 wanted = wanted._replace(key=key)
             segment = segment_of_file(self._run.fs, path)
-            if segment is not None and not segment.is_seven:
+            if segment is not None and not segment.is_v07:
                 found = window(self._run.fs, segment, file, wanted)
                 if found is None:
                     return None
@@ -433,17 +433,17 @@ class Dump:
             end=end,
             limits=self._limits,
             resync=options.resync,
-            seven_base_offset=seven_base_offset,
+            v07_base_offset=v07_base_offset,
             wanted=wanted,
             max_records=None if options.max_records is None else options.max_records - self.shown_records,
             is_gap_before_first=wanted is None and not self._reports.version.is_scala,
             knows_brokers=options.strict,  # its exit code is of damage; else the output is that of the tool
         )
 
-    def _printer(self, decoder: KeyValueDecoder, name: str, seven_base_offset: int | None) -> SegmentPrinter:
+    def _printer(self, decoder: KeyValueDecoder, name: str, v07_base_offset: int | None) -> SegmentPrinter:
         out = self._run.out
-        if seven_base_offset is not None:
-            return SevenPrinter(out, seven_base_offset, deep=self._deep, contents=self._contents)
+        if v07_base_offset is not None:
+            return V07Printer(out, v07_base_offset, deep=self._deep, contents=self._contents)
         text = LogText(
             decoder=decoder if self._contents else None,
             skip_metadata=self._tool.skip_record_metadata,

@@ -240,7 +240,7 @@ def found_form(  # noqa: PLR0913, PLR0917
         coloured = tuple(one for one in ("headers", "key", "value") if one in fields)
         texts = coloured, _Coloured(coloured, conditions, paint, values).texts
     return consumer_form(
-        fields, partition.number, escape=paint is not None, is_seven=segment.is_seven, values=values,
+        fields, partition.number, escape=paint is not None, is_v07=segment.is_v07, values=values,
         before=(name, ":", record("offset"), ":" if is_match else "-"), texts=texts,
     )  # fmt: skip
 

@@ -443,7 +443,7 @@ def _state(listing: PartitionListing) -> str:
         words.append(directory.kind.name.lower())
     if listing.is_tiered:
         words.append("tiered")
-    if listing.is_seven:
+    if listing.is_v07:
         words.append("0.7")
     return ",".join(words)
 

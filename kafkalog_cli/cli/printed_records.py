@@ -49,7 +49,7 @@ def record_form_of(
             return record_form(context, options, is_match=is_match if has_context else None)
         if tokens is not None:
             return kcat_form(tokens, partition.topic, partition.number, escape=escape, values=values)
-        return consumer_form(fields, partition.number, escape=escape, is_seven=segment.is_seven, values=values)
+        return consumer_form(fields, partition.number, escape=escape, is_v07=segment.is_v07, values=values)
 
     return form
 

@@ -259,7 +259,7 @@ KEY_LENGTH_OFFSET = (MESSAGE_V0.offset["key_length"], MESSAGE_V1.offset["key_len
 """Offset of the key length in an entry, by magic."""
 
 
-MESSAGE_SEVEN_MAGIC0 = Layout(
+MESSAGE_V07_MAGIC0 = Layout(
     "Message of 0.7, magic 0",
     "kafka.message.Message (0.7.2)",
     Field("size", "i", "bytes after this field, at least 5"),
@@ -267,7 +267,7 @@ MESSAGE_SEVEN_MAGIC0 = Layout(
     Field("crc", "I", "CRC-32 (IEEE) of the payload"),
 )
 
-MESSAGE_SEVEN_MAGIC1 = Layout(
+MESSAGE_V07_MAGIC1 = Layout(
     "Message of 0.7, magic 1",
     "kafka.message.Message (0.7.2)",
     Field("size", "i", "bytes after this field, at least 6"),
@@ -276,8 +276,8 @@ MESSAGE_SEVEN_MAGIC1 = Layout(
     Field("crc", "I", "CRC-32 (IEEE) of the payload"),
 )
 
-SEVEN_CODEC_MASK = 0x03
-MINIMUM_SEVEN_SIZE = 5
+V07_CODEC_MASK = 0x03
+MINIMUM_V07_SIZE = 5
 
 
 MESSAGE_SET_SEND = Layout(

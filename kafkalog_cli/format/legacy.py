@@ -12,14 +12,14 @@ from kafkalog_cli.format.batch import (
     CODEC_MASK,
     KEY_LENGTH_OFFSET,
     LOG_OVERHEAD_BYTES,
-    MESSAGE_SEVEN_MAGIC0,
-    MESSAGE_SEVEN_MAGIC1,
     MESSAGE_V0,
+    MESSAGE_V07_MAGIC0,
+    MESSAGE_V07_MAGIC1,
     MESSAGE_V1,
     MINIMUM_ENTRY_SIZE,
-    MINIMUM_SEVEN_SIZE,
+    MINIMUM_V07_SIZE,
     NO_TIMESTAMP,
-    SEVEN_CODEC_MASK,
+    V07_CODEC_MASK,
     Batch,
     BatchColumns,
     wrap_int64,
@@ -189,7 +189,7 @@ class _Message(NamedTuple):
     payload_at: int
 
 
-def scan_seven(view: memoryview, file_position: int, file_end: int, limits: Limits, base_offset: int) -> Scanned:
+def scan_v07(view: memoryview, file_position: int, file_end: int, limits: Limits, base_offset: int) -> Scanned:
     """Return the messages from the start of `view`, which contains a `.kafka` file from `file_position` on.
 
     Mirrors FileMessageSet and ByteBufferMessageSet of 0.7. The offset of a message is the offset in the file's name
@@ -208,7 +208,7 @@ def scan_seven(view: memoryview, file_position: int, file_end: int, limits: Limi
             break
         size = int.from_bytes(view[here : here + _SIZE_BYTES], "big", signed=True)
         total = _SIZE_BYTES + size
-        if size < MINIMUM_SEVEN_SIZE or here + total > end:
+        if size < MINIMUM_V07_SIZE or here + total > end:
             fault = _trailing(file_position + here, file_end)
             break
         if total > limits.max_batch_bytes:
@@ -226,9 +226,9 @@ def scan_seven(view: memoryview, file_position: int, file_end: int, limits: Limi
     return Scanned(BatchColumns.from_rows(rows), here, needed, fault)
 
 
-def decode_seven(view: memoryview, start: int, end: int, batch: Batch) -> tuple[list[Row], Fault | None]:
+def decode_v07(view: memoryview, start: int, end: int, batch: Batch) -> tuple[list[Row], Fault | None]:
     """Return the payload of the message `view[start:end]` as a row of RecordColumns (0.7 has no keys)."""
-    message = _seven_message(view, start, end)
+    message = _v07_message(view, start, end)
     if message is None:
         return [], _unknown(batch.position, view[start + _SIZE_BYTES])
     return [_record_row(view, message, end, batch.base_offset)], None
@@ -244,9 +244,9 @@ def inner_messages(view: memoryview, batch: Batch) -> Iterator[tuple[int, Row] |
     while position + _SIZE_BYTES <= end:
         size = int.from_bytes(view[position : position + _SIZE_BYTES], "big", signed=True)
         entry_end = position + _SIZE_BYTES + size
-        if size < MINIMUM_SEVEN_SIZE or entry_end > end:
+        if size < MINIMUM_V07_SIZE or entry_end > end:
             break
-        message = _seven_message(view, position, entry_end)
+        message = _v07_message(view, position, entry_end)
         if message is None:
             yield _unknown(batch.position, view[position + _SIZE_BYTES])
             return
@@ -254,26 +254,26 @@ def inner_messages(view: memoryview, batch: Batch) -> Iterator[tuple[int, Row] |
         position = entry_end
 
 
-def seven_payload(view: memoryview) -> tuple[int, memoryview]:
+def v07_payload(view: memoryview) -> tuple[int, memoryview]:
     """Return (codec, payload) of one message, which must be complete."""
-    message = _seven_message(view, 0, len(view))
+    message = _v07_message(view, 0, len(view))
     assert message is not None
     return message.codec, view[message.payload_at :]
 
 
-def _seven_message(view: memoryview, start: int, end: int) -> _Message | None:
+def _v07_message(view: memoryview, start: int, end: int) -> _Message | None:
     magic = view[start + _SIZE_BYTES]
     if magic == 0:
-        _, _, crc = MESSAGE_SEVEN_MAGIC0.struct.unpack_from(view, start)
-        return _Message(0, 0, crc, start + MESSAGE_SEVEN_MAGIC0.size)
-    if magic == 1 and end - start >= MESSAGE_SEVEN_MAGIC1.size:
-        _, _, attributes, crc = MESSAGE_SEVEN_MAGIC1.struct.unpack_from(view, start)
-        return _Message(1, attributes & SEVEN_CODEC_MASK, crc, start + MESSAGE_SEVEN_MAGIC1.size)
+        _, _, crc = MESSAGE_V07_MAGIC0.struct.unpack_from(view, start)
+        return _Message(0, 0, crc, start + MESSAGE_V07_MAGIC0.size)
+    if magic == 1 and end - start >= MESSAGE_V07_MAGIC1.size:
+        _, _, attributes, crc = MESSAGE_V07_MAGIC1.struct.unpack_from(view, start)
+        return _Message(1, attributes & V07_CODEC_MASK, crc, start + MESSAGE_V07_MAGIC1.size)
     return None
 
 
 def _row(view: memoryview, here: int, total: int, file_position: int, base_offset: int) -> tuple[int, ...] | Fault:
-    message = _seven_message(view, here, here + total)
+    message = _v07_message(view, here, here + total)
     if message is None:
         return _unknown(file_position + here, view[here + _SIZE_BYTES])
     offset = base_offset + file_position + here
@@ -349,13 +349,13 @@ def incomplete_end(view: memoryview) -> int:
     return end - position
 
 
-def problem_of_seven_set(view: memoryview) -> str:
+def problem_of_v07_set(view: memoryview) -> str:
     """Return what is wrong with the messages of a decompressed set of 0.7, or ""."""
     position, number, end = 0, 0, len(view)
     while position + _INT32.size <= end:
         size = _INT32.unpack_from(view, position)[0]
         left = end - position - _INT32.size
-        if size < MINIMUM_SEVEN_SIZE or size > left:
+        if size < MINIMUM_V07_SIZE or size > left:
             return f"message {number} inside says that it has {size} bytes, but {left} are left: it is lost"
         position, number = position + _INT32.size + size, number + 1
     if position < end:

@@ -102,10 +102,10 @@ def segment_ends(fs: Filesystem, segment: Segment, like_clean_start: Sequence[bo
         return [_end_in(log, segment, indexed, like_clean_start=is_clean) for is_clean, indexed in found]
 
 
-def seven_end(fs: Filesystem, segment: Segment) -> SegmentEnd:
+def v07_end(fs: Filesystem, segment: Segment) -> SegmentEnd:
     """Return the end of a 0.7 segment, where offsets are byte positions, by its messages."""
     with fs.open_read(segment.log.path) as log:
-        reader = Scan(log, seven_base_offset=segment.base_offset).run()
+        reader = Scan(log, v07_base_offset=segment.base_offset).run()
     end, faults = reader.end_position, () if reader.fault is None else (reader.fault,)
     return SegmentEnd(segment.base_offset + end, end, faults=faults)
 
@@ -295,7 +295,7 @@ def largest_timestamp(fs: Filesystem, segment: Segment, enough_ms: int | None = 
     as young. Raises what `open_read` raises for the log.
     """
     mtime_ms = segment.log.mtime_ms
-    if segment.is_seven:
+    if segment.is_v07:
         return LargestTimestamp(mtime_ms, TimestampOrigin.MTIME, mtime_ms)
     (indexed_ms, offset), index_fault = _last_indexed(fs, segment)
     believed_ms = indexed_ms if indexed_ms >= 0 else mtime_ms

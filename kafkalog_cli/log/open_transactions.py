@@ -79,7 +79,7 @@ def parts_to_replay(
 
     Segments of Kafka 0.7 are left out: 0.7 had no transactions. Raises what `open_read` raises.
     """
-    segments = [segment for segment in segments if not segment.is_seven]
+    segments = [segment for segment in segments if not segment.is_v07]
     first = max((i for i, s in enumerate(segments) if s.base_offset <= from_offset), default=0)
     parts = [SegmentPart(segment, 0) for segment in segments[first:]]
     if parts and from_offset > parts[0].segment.base_offset:

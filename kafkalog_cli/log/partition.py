@@ -62,7 +62,7 @@ MAX_SEGMENT_BYTES = (1 << 31) - 1
 class Segment(NamedTuple):
     """One segment. `log` is its `.log` file (`.kafka` in Kafka 0.7); a missing index is None.
 
-    `base_offset` is the number in the file name: an offset, or a byte position in Kafka 0.7 (`is_seven`).
+    `base_offset` is the number in the file name: an offset, or a byte position in Kafka 0.7 (`is_v07`).
     """
 
     base_offset: int
@@ -70,7 +70,7 @@ class Segment(NamedTuple):
     offset_index: FileStatus | None = None
     time_index: FileStatus | None = None
     txn_index: FileStatus | None = None
-    is_seven: bool = False
+    is_v07: bool = False
 
 
 class PartitionFile(NamedTuple):
@@ -310,13 +310,13 @@ class Partition:
 
         Raises NothingSelected for a partition without segments, and the exceptions of `open_read`.
         """
-        from kafkalog_cli.log.log_end import LogBounds, segment_ends, seven_end
+        from kafkalog_cli.log.log_end import LogBounds, segment_ends, v07_end
 
         if not self.segments:
             raise NothingSelected(reason=f"{self.path} has no segments")
         first, last = self.segments[0], self.segments[-1]
-        if last.is_seven:
-            return LogBounds(first.base_offset, seven_end(self.fs, last).next_offset)
+        if last.is_v07:
+            return LogBounds(first.base_offset, v07_end(self.fs, last).next_offset)
         ways = [False, True] if self.believes_indexes(last) else [False]
         found, *taken = segment_ends(self.fs, last, ways)
         end = found.next_offset
@@ -499,7 +499,7 @@ def segment_of_file(fs: Filesystem, path: str) -> Segment | None:
     if name.offset is None or log is None or name.kind not in (FileKind.LOG, FileKind.SEVEN_LOG):
         return None
     if name.kind is FileKind.SEVEN_LOG:
-        return Segment(name.offset, log, is_seven=True)
+        return Segment(name.offset, log, is_v07=True)
     stem = path[: -len(FileKind.LOG.value)]
     return Segment(
         name.offset,
@@ -550,9 +550,8 @@ def _segments(by_kind: dict[FileKind, list[PartitionFile]]) -> tuple[list[Segmen
         offset = file.name.offset
         if offset is None:
             continue
-        seven = file.name.kind is FileKind.SEVEN_LOG
-        if seven:
-            segments.append(Segment(offset, file.status, is_seven=True))
+        if file.name.kind is FileKind.SEVEN_LOG:
+            segments.append(Segment(offset, file.status, is_v07=True))
         else:
             index, time_index = take(FileKind.OFFSET_INDEX, offset), take(FileKind.TIME_INDEX, offset)
             segments.append(Segment(offset, file.status, index, time_index, take(FileKind.TXN_INDEX, offset)))

@@ -37,8 +37,8 @@ class SegmentIndexes:
         self._fs = fs
         self._segment = segment
         self._first_offsets: dict[int, int | None] = {}
-        self.offset_doubt = "" if segment.is_seven or segment.offset_index else "the offset index is missing"
-        self.time_doubt = "" if segment.is_seven or segment.time_index else "the time index is missing"
+        self.offset_doubt = "" if segment.is_v07 or segment.offset_index else "the offset index is missing"
+        self.time_doubt = "" if segment.is_v07 or segment.time_index else "the time index is missing"
 
     @cached_property
     def whole_offset_index(self) -> OffsetIndex:

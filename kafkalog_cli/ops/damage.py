@@ -82,15 +82,17 @@ class DamageSeen:
             return ExitCode.OK
         from kafkalog_cli.log.reading.resync import is_overtaken, next_good_batch
 
-        seven = classify_file(file.path.rpartition("/")[2]).kind is FileKind.SEVEN_LOG
-        if not self._is_in_batch and is_overtaken(fs, file.path, file.size_bytes, self.first_bad, limits, seven=seven):
+        is_v07 = classify_file(file.path.rpartition("/")[2]).kind is FileKind.SEVEN_LOG
+        if not self._is_in_batch and is_overtaken(
+            fs, file.path, file.size_bytes, self.first_bad, limits, is_v07=is_v07
+        ):
             return ExitCode.WARNINGS
         if self.last_good > self.first_bad or not is_last_segment(fs, file.path):
             return ExitCode.CORRUPTION
         start = self.first_bad + 1
         if not self._chain_broke:  # else a damaged length may have led the scan across good batches
             start = max(scanned_bytes, self._seen_end, start)
-        behind = next_good_batch(file, start, limits, seven=seven, broken_at=self.first_bad)
+        behind = next_good_batch(file, start, limits, is_v07=is_v07, broken_at=self.first_bad)
         return ExitCode.WARNINGS if behind is None else ExitCode.CORRUPTION
 
     def _note(self, position: int) -> None:

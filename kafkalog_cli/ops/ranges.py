@@ -68,7 +68,7 @@ def batch_from_below(segment: Segment, log: ReadableFile, to_offset: int) -> Bat
     example when a follower that starts at its leader's log start writes a message set. A fetch of an offset below the
     base offset ends in that batch, as LocalLog.read skips a segment without a batch that reaches the offset.
     """
-    if segment.is_seven:
+    if segment.is_v07:
         return None
     first = header_at(log, 0)
     if not isinstance(first, Batch):

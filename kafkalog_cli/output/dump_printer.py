@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.disk.spooled_pairs import SpooledPairs
-from kafkalog_cli.format.batch import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, Batch, BatchColumns
+from kafkalog_cli.format.batch import MESSAGE_V07_MAGIC0, MESSAGE_V07_MAGIC1, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.format.records import RecordBlock
@@ -100,7 +100,7 @@ _INNER_MESSAGE: list[Item] = [
 ]
 
 
-class SevenPrinter:
+class V07Printer:
     """The text of 0.7's tool for a `.kafka` file that starts at `base_offset`; damage never makes it abort.
 
     A compressed message is followed by its inner messages, which the old tool did not show.
@@ -140,7 +140,7 @@ class SevenPrinter:
         self._out.write(f"tail of the log is at offset: {self._base_offset + valid_bytes}\n")
 
     def _message(self, batch: Batch) -> None:
-        layout = MESSAGE_SEVEN_MAGIC1 if batch.magic else MESSAGE_SEVEN_MAGIC0
+        layout = MESSAGE_V07_MAGIC1 if batch.magic else MESSAGE_V07_MAGIC0
         valid = "true" if batch.valid else "false"
         codec = _CODEC_OBJECTS.get(batch.codec, str(batch.codec))
         self._out.write(
@@ -149,7 +149,7 @@ class SevenPrinter:
         )
 
 
-SegmentPrinter = TextPrinter | JsonPrinter | SevenPrinter
+SegmentPrinter = TextPrinter | JsonPrinter | V07Printer
 """Prints the parts of one segment. `ahead` runs in other threads, and `aborted` is set where the real tool gives up."""
 
 Pairs = list[tuple[int, int]]

@@ -16,11 +16,11 @@ class ExportLines:
     """Makes the lines of an export; Spark sends it to its workers, because `spark` does not import `output`."""
 
     def of_segment(
-        self, partition: Partition, name: str, *, is_seven: bool, decoded: DecodedColumns | None
+        self, partition: Partition, name: str, *, is_v07: bool, decoded: DecodedColumns | None
     ) -> Callable[[RecordBlock], bytes]:
         """Return the function that renders the blocks of a segment file, a line per record."""
         directory = partition.directory
-        context = SegmentContext(directory.topic, directory.partition, name, is_seven)
+        context = SegmentContext(directory.topic, directory.partition, name, is_v07)
         values = None if decoded is None else DecodedValues(decoded.decoder, partition.topic, decoded.undecoded)
         options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic), values=values)
         lines = BlockLines(record_form(context, options))

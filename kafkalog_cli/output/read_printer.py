@@ -41,7 +41,7 @@ def consumer_form(  # noqa: PLR0913
     partition: int,
     *,
     escape: bool,
-    is_seven: bool = False,
+    is_v07: bool = False,
     values: DecodedValues | None = None,
     before: tuple[Item, ...] = (),
     texts: tuple[tuple[str, ...], MakeTexts] | None = None,
@@ -58,7 +58,7 @@ def consumer_form(  # noqa: PLR0913
     items: list[Item] = [*before]
     for name in FIELDS:
         if name in fields:
-            items += [*_field(name, partition, columns, escape=escape, is_seven=is_seven), "\t"]
+            items += [*_field(name, partition, columns, escape=escape, is_v07=is_v07), "\t"]
     items[-1] = "\n"
     return LineForm(program([], items), None if texts is None else texts[1], len(columns), escape)
 
@@ -79,11 +79,11 @@ def decoded_text(values: DecodedValues, name: str, buffer: memoryview, row: Row,
     return None if text is None else (printable(text) if escape else text).encode("utf-8", "replace")
 
 
-def _field(name: str, partition: int, columns: tuple[str, ...], *, escape: bool, is_seven: bool) -> list[Item]:
+def _field(name: str, partition: int, columns: tuple[str, ...], *, escape: bool, is_v07: bool) -> list[Item]:
     if name == "timestamp":
         timed: list[Item] = [TIME_TYPE, ":", record("timestamp")]
         none = "NO_TIMESTAMP"
-        return [none] if is_seven else [when(Is.MAGIC_0, none), unless(Is.MAGIC_0, *timed)]
+        return [none] if is_v07 else [when(Is.MAGIC_0, none), unless(Is.MAGIC_0, *timed)]
     if name == "partition":
         return [f"Partition:{partition}"]
     if name == "offset":

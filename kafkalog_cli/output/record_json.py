@@ -159,19 +159,19 @@ Decode = Callable[[memoryview | None, memoryview | None], Any]
 class SegmentContext:
     """The source of the batches. `topic` and `partition` are None outside of a partition directory.
 
-    `segment` is the file's name. `is_seven`: a file of Kafka 0.7, whose messages have no timestamps.
+    `segment` is the file's name. `is_v07`: a file of Kafka 0.7, whose messages have no timestamps.
     """
 
     topic: str | None
     partition: int | None
     segment: str
-    is_seven: bool = False
+    is_v07: bool = False
 
     @classmethod
     def of_segment(cls, partition: Partition, segment: Segment) -> SegmentContext:
         """Return the context of a segment of a partition."""
         directory = partition.directory
-        return cls(directory.topic, directory.partition, segment.log.path.rpartition("/")[2], segment.is_seven)
+        return cls(directory.topic, directory.partition, segment.log.path.rpartition("/")[2], segment.is_v07)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ def record_form(context: SegmentContext, options: RecordJsonOptions, *, is_match
     The lines do not contain the damage of a block.
     """
     texts = _Texts(options)
-    time_type: Item = "NoTimestampType" if context.is_seven else TIME_TYPE
+    time_type: Item = "NoTimestampType" if context.is_v07 else TIME_TYPE
     batch_line = _batch_line(line_start(BatchObject, context), time_type) if options.with_batches else []
     redaction = options.redaction
     match: list[Item] = [] if is_match is None else [',"match":true' if is_match else ',"match":false']

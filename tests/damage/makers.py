@@ -194,7 +194,7 @@ class SmallLog:
         return f"{0:020d}{self.suffix}"
 
     @property
-    def is_seven(self) -> bool:
+    def is_v07(self) -> bool:
         return self.suffix == ".kafka"
 
     def entry_of(self, position: int) -> int:

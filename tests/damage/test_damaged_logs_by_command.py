@@ -60,11 +60,7 @@ def test_strict_tells_a_damaged_tail_from_corruption(log):
         data = log.flipped(bit)
         last = log.entry_of(bit >> 3) == len(log.entries) - 1
         expected = (
-            ExitCode.OK
-            if read(data, seven=log.is_seven).is_clean
-            else ExitCode.WARNINGS
-            if last
-            else ExitCode.CORRUPTION
+            ExitCode.OK if read(data, seven=log.is_v07).is_clean else ExitCode.WARNINGS if last else ExitCode.CORRUPTION
         )
         assert dump(log, data, "--deep-iteration", "--strict").code == expected, bit
     for cut in range(1, len(log.data), 97):
@@ -98,9 +94,7 @@ def split_lines(done: Done, lines: list[str]) -> tuple[list[str], list[str]]:
 def printed_valid(log: SmallLog, bit: int) -> bool:
     """Whether the entry with the flipped bit still has a good CRC."""
     position = log.starts[log.entry_of(bit >> 3)]
-    return any(
-        batch.position == position and batch.valid for batch in read(log.flipped(bit), seven=log.is_seven).batches
-    )
+    return any(batch.position == position and batch.valid for batch in read(log.flipped(bit), seven=log.is_v07).batches)
 
 
 @pytest.mark.parametrize("log", LOGS, **ids)

@@ -17,7 +17,7 @@ from tests.support.effort import DIAL
 from tests.support.memory_fs import MemoryFilesystem
 from tests.support.product import ExitCode
 
-SINCE_EIGHT = [log for log in LOGS if not log.is_seven]
+SINCE_EIGHT = [log for log in LOGS if not log.is_v07]
 FOLDER, OUT = "/log/t-0", "/out"
 STEP = 1 if DIAL.effort == "night" else 83
 """Bytes between places; a night tries each."""

@@ -16,7 +16,7 @@ from tests.support.naive_reader import read_batches
 from tests.support.product import ExitCode
 
 ids = {"ids": lambda log: log.name}
-SINCE_EIGHT = [log for log in LOGS if not log.is_seven]
+SINCE_EIGHT = [log for log in LOGS if not log.is_v07]
 TAIL = {"torn-tail", "zero-tail", "bad-tail-batch"}
 DAMAGE = {*TAIL, "damaged-range", "zeroed-range", "crc-mismatch", "unknown-magic",
           "offsets-not-ascending"}  # fmt: skip
@@ -192,7 +192,7 @@ def test_no_damage_before_the_last_segment_is_a_tail(log):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("log", [log for log in LOGS if log.is_seven], **ids)
+@pytest.mark.parametrize("log", [log for log in LOGS if log.is_v07], **ids)
 def test_truncations_and_zeros_in_logs_of_seven(log):
     """A message without payload is 9 bytes: what is left of one may look like another, so only the class is asked."""
     for cut in sorted({*range(0, len(log.data), 5), *log.starts}):

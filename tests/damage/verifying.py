@@ -43,7 +43,7 @@ class Told(NamedTuple):
 @cache
 def beside(log: SmallLog) -> dict[str, bytes]:
     """Offset index with an entry a batch, time index, leader epochs."""
-    if log.is_seven:
+    if log.is_v07:
         return {}
     batches = list(read_batches(log.data))
     written = [(log.data[b.position : b.position + b.size_bytes], b.last_offset, b.max_timestamp) for b in batches]

@@ -42,7 +42,7 @@ def test_recorded_answers_are_as_their_schemas_say(case):
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
 @pytest.mark.parametrize("redact", ["keys,values,headers", "keys=len,values,headers=hash", None])
 def test_records_and_batches_of_every_generation(log, redact):
-    path = f"/logs/orders-3/{0:020}.{'kafka' if log.is_seven else 'log'}"
+    path = f"/logs/orders-3/{0:020}.{'kafka' if log.is_v07 else 'log'}"
     more = () if redact is None else ("--redact", redact)
     _, out, _ = lines_of("dump-log", path, *more, fs=FaultyFilesystem({path: log.data}))
     assert check(out) == {"kafkalog.record/1", "kafkalog.batch/1", "kafkalog.summary/1"}

@@ -91,12 +91,12 @@ def test_reading_goes_on_with_each_kind_of_batch_after_damage(batch):
         assert next_good_batch(log, 0, Limits()) == 100
 
 
-@pytest.mark.parametrize("is_seven", [False, True])
-def test_reading_goes_on_with_a_batch_of_the_largest_size(is_seven):
-    batch = seven(b"v" * 50) if is_seven else batch_v2([R(7, BASE_TIME_MS, b"k", b"v")])
+@pytest.mark.parametrize("is_v07", [False, True])
+def test_reading_goes_on_with_a_batch_of_the_largest_size(is_v07):
+    batch = seven(b"v" * 50) if is_v07 else batch_v2([R(7, BASE_TIME_MS, b"k", b"v")])
     with opened(b"\xff" * 100 + batch) as log:
         for most, found in ((len(batch), 100), (len(batch) - 1, None)):
-            assert next_good_batch(log, 0, Limits(max_batch_bytes=most), seven=is_seven) == found
+            assert next_good_batch(log, 0, Limits(max_batch_bytes=most), is_v07=is_v07) == found
 
 
 @pytest.mark.parametrize("magic", [0, 1])

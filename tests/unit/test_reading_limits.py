@@ -18,7 +18,7 @@ from kafkalog_cli.format.records import PART_RECORDS
 from kafkalog_cli.log.reading import resync
 from kafkalog_cli.log.reading.header import _control_key, control_record_at, header_at
 from kafkalog_cli.log.reading.readable import SECTOR_BYTES, read_readable, unreadable_ranges
-from kafkalog_cli.log.reading.records import _SEVEN_NESTING, RecordReader
+from kafkalog_cli.log.reading.records import _V07_NESTING, RecordReader
 from kafkalog_cli.log.reading.resync import is_overtaken, next_good_batch
 from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
 from kafkalog_cli.ops.check.checks import segment_walk
@@ -197,7 +197,7 @@ def test_next_good_batch_takes_bytes_that_are_a_whole_valid_batch(data, is_found
 )
 def test_next_good_batch_takes_a_valid_message_of_0_7(data):
     for before in (b"", b"\xff" * 7):
-        assert next_good_batch(BytesFile(before + data), 0, seven=True) == len(before)
+        assert next_good_batch(BytesFile(before + data), 0, is_v07=True) == len(before)
 
 
 def test_a_message_in_a_damaged_set_is_none_of_the_log():
@@ -348,10 +348,10 @@ def test_a_large_batch_whose_bytes_unpack_to_nothing():
 
 
 def test_sets_of_old_are_unpacked_as_deep_as_is_allowed():
-    for depth, is_read in ((_SEVEN_NESTING, True), (_SEVEN_NESTING + 1, False)):
+    for depth, is_read in ((_V07_NESTING, True), (_V07_NESTING + 1, False)):
         data = seven(b"value")
         for _ in range(depth):
             data = seven(gzip.compress(data), codec=1)
-        found = list(records_of(data, seven_base_offset=0, limits=DEFAULT_LIMITS))
+        found = list(records_of(data, v07_base_offset=0, limits=DEFAULT_LIMITS))
         values = sum(len(block.records) for block in found)
         assert (values, [dict(block.faults) == {} for block in found][-1]) == (int(is_read), is_read)

@@ -47,8 +47,8 @@ NOT_YET = RecordBlock(memoryview(b""), BatchColumns.from_rows([]), 0, 0, column_
 """Placeholder for a block that must be requested again when its turn comes."""
 _NO_BYTES = memoryview(b"")
 _LEGACY_CODECS = (1, 2, 3)
-_SEVEN_CODECS = (1, 2)
-_SEVEN_NESTING = 8
+_V07_CODECS = (1, 2)
+_V07_NESTING = 8
 _V2_CODECS = (1, 2, 3, 4)
 
 
@@ -98,7 +98,7 @@ class RecordReader:
             ahead = False
 
     def _blocks(self, chunk: Chunk, row: int, end: int) -> Iterator[RecordBlock]:
-        if chunk.is_seven:
+        if chunk.is_v07:
             for at in range(row, end):
                 yield from self._one(chunk, at)
             return
@@ -199,7 +199,7 @@ class RecordReader:
     def _one(self, chunk: Chunk, row: int) -> Iterator[RecordBlock]:
         """Yield the records of one batch that is unusual: large, old, damaged, or of control records."""
         batch = chunk.batches.row(row)
-        if not chunk.is_seven:  # its sets are nested: their sizes add up part by part
+        if not chunk.is_v07:  # its sets are nested: their sizes add up part by part
             parts = self._decode(chunk, batch, self._small)
             part = next(parts, None)
             fault = None if part is None else part[2]
@@ -241,8 +241,8 @@ def _is_packed(batch: Batch) -> bool:
 def _decode(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool) -> Decoded:
     start = batch.position - chunk.position
     end = start + batch.size_bytes
-    if chunk.is_seven:
-        return _decode_seven(chunk.view, start, end, batch, limits)
+    if chunk.is_v07:
+        return _decode_v07(chunk.view, start, end, batch, limits)
     if batch.magic >= 2:
         return _decode_v2(chunk.view, start, end, batch, limits)
     return _decode_legacy(chunk, batch, limits, timestamps_only=timestamps_only)
@@ -251,7 +251,7 @@ def _decode(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool
 def _decode_strictly(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool) -> Decoded:
     """Decode as `_decode` does, and add problems of a message set to its first records."""
     parts = _decode(chunk, batch, limits, timestamps_only=timestamps_only)
-    if batch.magic >= 2 and not chunk.is_seven:
+    if batch.magic >= 2 and not chunk.is_v07:
         return parts
     return _with_problems(chunk, batch, parts)
 
@@ -268,8 +268,8 @@ def _with_problems(chunk: Chunk, batch: Batch, parts: Decoded) -> Decoded:
 
 
 def _problem(chunk: Chunk, batch: Batch, view: memoryview) -> str:
-    if chunk.is_seven:
-        return legacy.problem_of_seven_set(view) if batch.codec else ""
+    if chunk.is_v07:
+        return legacy.problem_of_v07_set(view) if batch.codec else ""
     start = batch.position - chunk.position
     problem = legacy.problem_of_entry(chunk.view, start, start + batch.size_bytes, batch)
     return problem or (legacy.problem_of_set(view, batch) if batch.codec else "")
@@ -309,19 +309,19 @@ def _decode_legacy(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_onl
     return _in(inner, legacy.decode_inner(inner, batch, timestamps_only=timestamps_only))
 
 
-def _decode_seven(view: memoryview, start: int, end: int, batch: Batch, limits: Limits) -> Decoded:
+def _decode_v07(view: memoryview, start: int, end: int, batch: Batch, limits: Limits) -> Decoded:
     if not batch.codec:
-        return _in(view, [legacy.decode_seven(view, start, end, batch)])
+        return _in(view, [legacy.decode_v07(view, start, end, batch)])
     return (
         (part, RecordColumns.from_rows(rows) if rows else NO_RECORDS, fault)
-        for part, rows, fault in _SevenSets(batch, limits).read(view[start:end])
+        for part, rows, fault in _V07Sets(batch, limits).read(view[start:end])
     )
 
 
-_SevenParts = Iterator[tuple[memoryview, list[Row], Fault | None]]
+_V07Parts = Iterator[tuple[memoryview, list[Row], Fault | None]]
 
 
-class _SevenSets:
+class _V07Sets:
     """The messages of one compressed message of 0.7, and of compressed messages nested in it."""
 
     def __init__(self, batch: Batch, limits: Limits) -> None:
@@ -330,16 +330,16 @@ class _SevenSets:
         self._left_bytes = limits.max_output_bytes
         self._fault: Fault | None = None
 
-    def read(self, message: memoryview) -> _SevenParts:
+    def read(self, message: memoryview) -> _V07Parts:
         """Yield the parts, each in the buffer of its own set."""
         last: tuple[memoryview, list[Row], Fault | None] = (_NO_BYTES, [], None)
-        for part in self._set(*legacy.seven_payload(message), 0):
+        for part in self._set(*legacy.v07_payload(message), 0):
             if last[1]:
                 yield last
             last = part
         yield last[0], last[1], self._fault
 
-    def _set(self, codec: int, payload: memoryview, depth: int) -> _SevenParts:
+    def _set(self, codec: int, payload: memoryview, depth: int) -> _V07Parts:
         inner = self._unpacked(codec, payload, depth)
         if isinstance(inner, Fault):
             self._fault = inner
@@ -363,7 +363,7 @@ class _SevenSets:
             yield inner, rows, None
 
     def _unpacked(self, codec: int, payload: memoryview, depth: int) -> memoryview | Fault:
-        if codec not in _SEVEN_CODECS or depth == _SEVEN_NESTING:
+        if codec not in _V07_CODECS or depth == _V07_NESTING:
             reason = f"codec {codec} in a 0.7 message, {depth} deep"
             return fault_of(self._batch, FaultKind.UNKNOWN_CODEC, reason)
         inner = _decompressed(codec, payload, self._batch, self._limits._replace(max_output_bytes=self._left_bytes))

@@ -14,7 +14,7 @@ _MOST_CANDIDATES = 1 << 17
 
 
 def is_overtaken(  # noqa: PLR0913
-    fs: Filesystem, path: str, size_bytes: int, position: int, limits: Limits = DEFAULT_LIMITS, *, seven: bool = False
+    fs: Filesystem, path: str, size_bytes: int, position: int, limits: Limits = DEFAULT_LIMITS, *, is_v07: bool = False
 ) -> bool:
     """Whether a broker has truncated the log since it was read, so that the damage at byte `position` is gone.
 
@@ -30,7 +30,7 @@ def is_overtaken(  # noqa: PLR0913
     try:
         with fs.open_read(path) as file:
             is_smaller = file.size_bytes < size_bytes
-            return is_smaller or next_good_batch(file, position, limits, seven=seven) == position
+            return is_smaller or next_good_batch(file, position, limits, is_v07=is_v07) == position
     except (KafkalogError, OSError):
         return False
 
@@ -40,7 +40,7 @@ def next_good_batch(  # noqa: PLR0913
     position: int,
     limits: Limits = DEFAULT_LIMITS,
     *,
-    seven: bool = False,
+    is_v07: bool = False,
     broken_at: int | None = None,
     end: int = MAX_SEGMENT_BYTES,
 ) -> int | None:
@@ -52,9 +52,9 @@ def next_good_batch(  # noqa: PLR0913
     of the bytes that are searched for a header.
     """
     end = min(file.size_bytes, MAX_SEGMENT_BYTES, end)
-    last_offset, is_compressed = (NO_OFFSET, False) if broken_at is None else _enclosing(file, broken_at, seven=seven)
+    last_offset, is_compressed = (NO_OFFSET, False) if broken_at is None else _enclosing(file, broken_at, is_v07=is_v07)
     search = BatchSearch(
-        position, _MOST_CANDIDATES, is_v07=seven, is_in_compressed=is_compressed, last_offset=last_offset,
+        position, _MOST_CANDIDATES, is_v07=is_v07, is_in_compressed=is_compressed, last_offset=last_offset,
         largest=limits.max_batch_bytes, header_end=end, file_end=file.size_bytes,
     )  # fmt: skip
     state, read_bytes = SEARCH_FREE, _FIRST_READ_BYTES
@@ -71,7 +71,7 @@ def next_good_batch(  # noqa: PLR0913
     return search.found
 
 
-def _enclosing(file: ReadableFile, position: int, *, seven: bool) -> tuple[int, bool]:
+def _enclosing(file: ReadableFile, position: int, *, is_v07: bool) -> tuple[int, bool]:
     """Return which messages could be contents of the damaged entry at `position`, if little of it was compressible.
 
     If it is a set of v0 or v1: those with offsets up to its own, which is returned, -1 for none. 0.7 has no offsets:
@@ -81,7 +81,7 @@ def _enclosing(file: ReadableFile, position: int, *, seven: bool) -> tuple[int, 
     got, _ = read_readable(file, position, memoryview(header))
     if got < len(header):
         return NO_OFFSET, False
-    if seven:
+    if is_v07:
         return NO_OFFSET, header[4] == 1 and header[5] in (1, 2)
     magic, codec = header[MESSAGE_V0.offset["magic"]], header[MESSAGE_V0.offset["attributes"]] & CODEC_MASK
     is_set = magic <= 1 and codec in (1, 2, 3)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.legacy import scan_seven
+from kafkalog_cli.format.legacy import scan_v07
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.scan import Scanned, scan
@@ -59,7 +59,7 @@ class Chunk:
     view: memoryview
     position: int
     batches: BatchColumns
-    is_seven: bool = False
+    is_v07: bool = False
     damage: Break | None = None
 
 
@@ -90,7 +90,7 @@ class Scan:
         start: int = 0,
         end: int | None = None,
         limits: Limits = DEFAULT_LIMITS,
-        seven_base_offset: int | None = None,
+        v07_base_offset: int | None = None,
         chunk_bytes: int | None = None,
         knows_brokers: bool = True,
     ) -> None:
@@ -102,7 +102,7 @@ class Scan:
         self.buffers = 1
         self._is_whole = end is None or end >= file.size_bytes
         self._on_damage = on_damage
-        self._seven_base_offset = seven_base_offset
+        self._v07_base_offset = v07_base_offset
         self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
         self._knows_brokers = knows_brokers
 
@@ -172,13 +172,13 @@ class Scan:
     def _next_good(self) -> int | None:
         from kafkalog_cli.log.reading.resync import next_good_batch
 
-        at, seven = self.good_bytes, self._seven_base_offset is not None
-        found = next_good_batch(self.file, at + 1, self.limits, seven=seven, broken_at=at)
+        at, is_v07 = self.good_bytes, self._v07_base_offset is not None
+        found = next_good_batch(self.file, at + 1, self.limits, is_v07=is_v07, broken_at=at)
         return found if found is not None and found < self.end else None
 
     def _chain(self, window: _Window, *, with_bytes: bool) -> Iterator[Chunk]:
         """Yield one unbroken chain of batches."""
-        wanted, is_seven = self._chunk_bytes, self._seven_base_offset is not None
+        wanted, is_v07 = self._chunk_bytes, self._v07_base_offset is not None
         while True:
             with LARGE_BUFFERS.turn() if wanted > LARGE_BYTES else nullcontext():
                 view = window.fill(wanted)
@@ -192,7 +192,7 @@ class Scan:
                     good = scanned.batches.last_valid_row()
                     if good is not None:
                         self.good_bytes = scanned.batches.part(0, good + 1).end_position
-                    yield Chunk(view, position, scanned.batches, is_seven)
+                    yield Chunk(view, position, scanned.batches, is_v07)
                 if scanned.fault is not None or not scanned.needed_bytes:
                     self.fault = self._unless_end(scanned.fault)
                     return
@@ -213,8 +213,8 @@ class Scan:
         return None if is_unused_end(self.file, fault) else fault
 
     def _scan(self, view: memoryview, position: int) -> Scanned:
-        if self._seven_base_offset is not None:
-            return scan_seven(view, position, self.end, self.limits, self._seven_base_offset)
+        if self._v07_base_offset is not None:
+            return scan_v07(view, position, self.end, self.limits, self._v07_base_offset)
         return scan(view, position, self.end, self.limits)
 
 

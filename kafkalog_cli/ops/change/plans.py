@@ -218,7 +218,7 @@ def refused(plan: PlanT, error: Unready | LoadFailed) -> PlanT:
 
 def check_logs(partition: Partition) -> None:
     """Raise UnsupportedFormat for segments of 0.7, Unready if there are no segments, or as `check_finished` does."""
-    if any(segment.is_seven for segment in partition.segments):
+    if any(segment.is_v07 for segment in partition.segments):
         raise UnsupportedFormat(path=partition.path, reason="a log of 0.7: of these commands only retain knows it")
     check_finished(partition)
     if not partition.segments:

@@ -27,7 +27,7 @@ MAX_INT32 = (1 << 31) - 1
 class DumpOptions(NamedTuple):
     """Options that decide what is read; sizes and positions are in bytes.
 
-    `start` and `end` limit the segment to batches that were found through its indexes. `seven_base_offset` is set for a
+    `start` and `end` limit the segment to batches that were found through its indexes. `v07_base_offset` is set for a
     0.7 file. `resync`: continue after damage. `wanted` and `max_records` limit what is shown. `is_gap_before_first`:
     the first record counts as following offset -1. So a gap is reported unless its offset is 0, as kafka-dump-log 4.3
     does; earlier versions report no gap before the first record. `knows_brokers`: the zeros that a running broker has
@@ -39,7 +39,7 @@ class DumpOptions(NamedTuple):
     end: int = MAX_INT32
     limits: Limits = DEFAULT_LIMITS
     resync: bool = False
-    seven_base_offset: int | None = None
+    v07_base_offset: int | None = None
     wanted: Range | None = None
     max_records: int | None = None
     is_gap_before_first: bool = False
@@ -77,7 +77,7 @@ class SegmentDump:
             start=options.start,
             end=options.end,
             limits=options.limits,
-            seven_base_offset=options.seven_base_offset,
+            v07_base_offset=options.v07_base_offset,
             knows_brokers=options.knows_brokers,
         )
         found = records(reader, self._rows, work) if options.deep else ((chunk, iter(())) for chunk in reader.columns())
@@ -170,7 +170,7 @@ class SegmentDump:
         if most is not None and most < len(offsets):
             offsets = offsets[: next(end for end in block.record_ends if end >= most)]
         # Offsets of 0.7 are byte positions, so they never follow each other.
-        if self._gaps is None or not len(offsets) or self._options.seven_base_offset is not None:
+        if self._gaps is None or not len(offsets) or self._options.v07_base_offset is not None:
             return
         rows = rows_before_gaps(offsets, offsets)
         pairs = [(self._last_offset, offsets[0])] if self._last_offset != offsets[0] - 1 else []

@@ -332,7 +332,7 @@ class LogWalk:
 
     def follow(self, segment: Segment) -> WalkedSegment:
         """Follow one segment. Raises the exceptions of `open_read`."""
-        if segment.is_seven:
+        if segment.is_v07:
             return WalkedSegment()
         path, found = segment.log.path, WalkedSegment()
         if self._next_offset is None:

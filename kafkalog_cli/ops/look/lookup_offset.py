@@ -171,7 +171,7 @@ def _in_segment(  # noqa: PLR0913, PLR0917 the search's state
     fs: Filesystem, segment: Segment, offset: int, batch_only: bool, limits: Limits, notes: list[str]
 ) -> Found | None:
     with fs.open_read(segment.log.path) as log:
-        if segment.is_seven:
+        if segment.is_v07:
             return _in_seven(log, segment, offset, limits)
         start = SegmentIndexes(fs, segment).before_offset(log, offset)
         reader = Headers(log, start=start.position)
@@ -194,7 +194,7 @@ def _in_segment(  # noqa: PLR0913, PLR0917 the search's state
 def _in_seven(log: ReadableFile, segment: Segment, offset: int, limits: Limits) -> Found | None:
     """Find a message in a 0.7 segment, where offsets are byte positions and there are no indexes."""
     decoder = RecordReader(limits)
-    for chunk in Scan(log, limits=limits, seven_base_offset=segment.base_offset):
+    for chunk in Scan(log, limits=limits, v07_base_offset=segment.base_offset):
         for row, batch in enumerate(chunk.batches.rows()):
             if batch.base_offset >= offset:
                 for block in decoder.blocks(chunk, row, row + 1):

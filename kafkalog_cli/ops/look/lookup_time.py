@@ -172,7 +172,7 @@ class BrokerSearch:
     def first(self, timestamp_ms: int, start_offset: int, limits: Limits) -> BrokerAnswer | None:
         """Return the first record at or after a time; None for a 0.7 log, which no broker since 0.10.1 can search."""
         for segment in self._partition.segments:
-            if segment.is_seven:
+            if segment.is_v07:
                 return None
             largest = self._largest(segment)
             # A segment without timestamps is searched by the time of its file (LogSegment.largestTimestamp).
@@ -191,7 +191,7 @@ class BrokerSearch:
 
     def latest(self, limits: Limits) -> BrokerAnswer | None:
         """Return the first record with the largest timestamp; None if a broker's answer cannot be predicted."""
-        segments = [segment for segment in self._partition.segments if not segment.is_seven]
+        segments = [segment for segment in self._partition.segments if not segment.is_v07]
         segment = max(segments, key=self._largest, default=None)
         if segment is None:
             return None
@@ -275,7 +275,7 @@ class TimeSearch:
         base = segment.base_offset
         if base not in self._largest:
             self._largest[base] = NO_TIMESTAMP
-            if not segment.is_seven:
+            if not segment.is_v07:
                 with self._fs.open_read(segment.log.path) as log:
                     self._largest[base] = self.indexes(segment).largest_timestamp(log)
         return self._largest[base]
@@ -303,7 +303,7 @@ class TimeSearch:
         question = (segment.base_offset, timestamp_ms, start_offset)
         if question not in self._first:
             self._first[question] = None
-            if not segment.is_seven:
+            if not segment.is_v07:
                 wanted = Range(from_offset=start_offset, since_ms=timestamp_ms)
                 with self._fs.open_read(segment.log.path) as log:
                     begin = self._begin(log, segment, timestamp_ms, start_offset)

@@ -141,9 +141,9 @@ def _measure_segment(
 ) -> ExitCode:
     damage, path = DamageSeen(), segment.log.path
     with fs.open_read(path) as file:
-        seven = segment.base_offset if segment.is_seven else None
+        seven = segment.base_offset if segment.is_v07 else None
         reader = Scan(
-            file, DamagePolicy.RESYNC, limits=limits, seven_base_offset=seven
+            file, DamagePolicy.RESYNC, limits=limits, v07_base_offset=seven
         )  # fmt: skip
 
         def add(fault: Fault) -> None:

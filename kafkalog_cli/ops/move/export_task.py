@@ -46,7 +46,7 @@ Render = Callable[[RecordBlock], bytes]
 class LineRenderer(Protocol):
     """Renders records as lines; it is sent to every worker."""
 
-    def of_segment(self, partition: Partition, name: str, *, is_seven: bool, decoded: DecodedColumns | None) -> Render:
+    def of_segment(self, partition: Partition, name: str, *, is_v07: bool, decoded: DecodedColumns | None) -> Render:
         """Return the function that renders the blocks of a segment file, a line per record. `decoded` is optional."""
 
 
@@ -158,9 +158,7 @@ class _PieceExport:
             if is_json:
                 assert lines is not None
                 name = segment.segment.log.path.rpartition("/")[2]
-                render = lines.of_segment(
-                    self._partition, name, is_seven=segment.segment.is_seven, decoded=self._decoded
-                )
+                render = lines.of_segment(self._partition, name, is_v07=segment.segment.is_v07, decoded=self._decoded)
                 self._write_lines(files, segment, render)
             else:
                 self._write_columns(files, self._blocks(segment))

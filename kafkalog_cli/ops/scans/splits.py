@@ -141,7 +141,7 @@ class _Sizes:
         if at < 0:
             return 0
         segment = self._segments[at]
-        if offset == segment.base_offset or segment.is_seven:
+        if offset == segment.base_offset or segment.is_v07:
             return self._starts[at]
         with self._fs.open_read(segment.log.path) as log:
             return self._starts[at] + SegmentIndexes(self._fs, segment).before_offset(log, offset).position
@@ -156,7 +156,7 @@ def _by_bytes(fs: Filesystem, partition: Partition, split_bytes: int) -> list[Lo
     for number, segment in enumerate(partition.segments):
         if number:
             places.append(LogCut(segment.base_offset, segment.base_offset, 0))
-        if segment.log.size_bytes > split_bytes + split_bytes // 2 and not segment.is_seven:
+        if segment.log.size_bytes > split_bytes + split_bytes // 2 and not segment.is_v07:
             places += _in_segment(fs, segment, split_bytes)
     return places
 
@@ -186,7 +186,7 @@ def _by_offsets(fs: Filesystem, one: OffsetRange, most: int) -> Iterator[LogCut]
     of: Segment | None = None
     while at + most < end:
         segment = segments[max(bisect_right(bases, at + most) - 1, 0)]
-        if segment.is_seven:  # offsets are bytes in this format; a file is read whole
+        if segment.is_v07:  # offsets are bytes in this format; a file is read whole
             at += most
             continue
         if indexes is None or segment is not of:

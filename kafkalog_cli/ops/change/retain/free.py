@@ -210,7 +210,7 @@ def _protected_by(partition: Partition, config: Settings) -> str:
 def _add_candidates(fs: WritableFilesystem, freed: Freed, keep_bytes: int) -> None:
     """Add indexes and snapshots without a log to the leftovers, and the segments that may be removed."""
     partition, segments = freed.source, freed.source.segments
-    if segments[-1].is_seven:
+    if segments[-1].is_v07:
         end_offset = high_watermark = segments[-1].base_offset + segments[-1].log.size_bytes
     else:
         end_offset = end_of(fs, partition, segments[-1]).next_offset
@@ -345,7 +345,7 @@ class _Freeing:
     def _record(self, freed: Freed) -> None:
         """Write leader epochs, checkpoint lines and the manifest, now that there is room."""
         path, start_offset = freed.path, freed.new_start
-        if freed.source.segments[-1].is_seven or start_offset is None:
+        if freed.source.segments[-1].is_v07 or start_offset is None:
             return
         try:
             if not self._has_lock[path]:  # removed segments have made room for it

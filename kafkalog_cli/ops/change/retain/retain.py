@@ -178,7 +178,7 @@ class _Planning:
         self._limits = followed_limits(self._config)
         self._times: dict[int, LargestTimestamp] = {}
         self._remarks: list[Remark] = []
-        self._is_seven = self._segments[-1].is_seven
+        self._is_v07 = self._segments[-1].is_v07
 
     def complete(self, plan: RetainPlan) -> RetainPlan:
         """Return the plan with its changes. Raises Unready."""
@@ -194,7 +194,7 @@ class _Planning:
             plan,
             log_start_offset=retention.log_start_offset,
             log_end_offset=bounds.log_end_offset,
-            high_watermark=None if self._is_seven else self._partition.high_watermark(bounds.log_end_offset),
+            high_watermark=None if self._is_v07 else self._partition.high_watermark(bounds.log_end_offset),
             fates=fates,
             rolls=retention.rolls,
             remarks=remarks,
@@ -203,7 +203,7 @@ class _Planning:
 
     def _bounds(self) -> RetentionBounds:
         first, last = self._segments[0], self._segments[-1]
-        if self._is_seven:
+        if self._is_v07:
             end_offset = last.base_offset + last.log.size_bytes
             return RetentionBounds(first.base_offset, end_offset, end_offset)
         end = end_of(self._fs, self._partition, last)
@@ -314,7 +314,7 @@ class _Planning:
         gone = self._segments[:count]
         log_start_offset = plan.log_start_offset or 0
         try:
-            if self._is_seven:
+            if self._is_v07:
                 _mark_seven_deleted(draft, gone, bounds.log_end_offset if plan.rolls else None)
                 edits: tuple[LineEdit, ...] = ()
             else:

@@ -9,9 +9,9 @@ from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import counted
 from kafkalog_cli.format.batch import (
     HEADER_SIZE_UP_TO_MAGIC_BYTES,
-    MESSAGE_SEVEN_MAGIC0,
-    MESSAGE_SEVEN_MAGIC1,
     MESSAGE_V0,
+    MESSAGE_V07_MAGIC0,
+    MESSAGE_V07_MAGIC1,
     RECORD_BATCH,
     RECORD_BATCH_MAGIC,
 )
@@ -22,25 +22,25 @@ from kafkalog_cli.ops.check.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
 
 _CRC = struct.Struct(">I")
-_SEVEN = (MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1)
+_SEVEN = (MESSAGE_V07_MAGIC0, MESSAGE_V07_MAGIC1)
 
 
 class BadBatch(NamedTuple):
     """A batch whose checksums differ: its position and size in bytes, and the offsets concerned.
 
-    `is_seven`: the batch is a message of Kafka 0.7, whose `magic` means another layout.
+    `is_v07`: the batch is a message of Kafka 0.7, whose `magic` means another layout.
     """
 
     position: int
     size_bytes: int
     magic: int
     offsets: tuple[int, int] | None = None
-    is_seven: bool = False
+    is_v07: bool = False
 
     @property
     def crc_position(self) -> int | None:
         """The position of the checksum within the batch, in bytes. None if no format has this magic."""
-        if self.is_seven:
+        if self.is_v07:
             return _SEVEN[self.magic].offset["crc"] if 0 <= self.magic < len(_SEVEN) else None
         if self.magic < 0:
             return None
@@ -49,7 +49,7 @@ class BadBatch(NamedTuple):
     @property
     def is_record_batch(self) -> bool:
         """Whether a broker takes the batch for format v2."""
-        return not self.is_seven and self.magic >= RECORD_BATCH_MAGIC
+        return not self.is_v07 and self.magic >= RECORD_BATCH_MAGIC
 
 
 def checksums_of(file: ReadableFile, bad: BadBatch) -> tuple[str, str]:
@@ -74,12 +74,12 @@ def crc_findings(
 ) -> Iterator[Finding]:
     """Yield a finding per batch of `bad`, and one about the rest of `count` batches."""
     for one in bad:
-        message = f"the CRC of a {'message' if one.is_seven else 'batch'} of {one.size_bytes} bytes does not match"
+        message = f"the CRC of a {'message' if one.is_v07 else 'batch'} of {one.size_bytes} bytes does not match"
         expected, got = checksums_of(file, one)
         position, offsets = one.position, one.offsets
         yield finding(kind_of(one), file.path, message, position=position, expected=expected, got=got, offsets=offsets)
     if count > len(bad):
-        what = "messages" if bad[0].is_seven else "batches"
+        what = "messages" if bad[0].is_v07 else "batches"
         yield finding(FindingKind.CRC_MISMATCH, file.path, f"{count - len(bad)} more {what} whose CRC does not match")
 
 

@@ -249,7 +249,7 @@ def missing_start(
     may_tell = is_ordinary and not partition.directory.is_metadata_log and not facts.is_tiered
     if facts.is_compacted is not False or facts.is_in_cleaner_checkpoint or not may_tell:
         return
-    if not partition.segments or partition.segments[0].is_seven:
+    if not partition.segments or partition.segments[0].is_v07:
         return
     first = partition.segments[0].base_offset
     line = None if root is None else root.offsets_of(partition.topic, partition.number).log_start

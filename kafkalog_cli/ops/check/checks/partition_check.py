@@ -97,7 +97,7 @@ class PartitionCheck:
         self._partition = partition
         self._wanted = wanted
         self._files = DirectoryFiles(context.fs, path, partition.directory, wanted, partition.entries)
-        self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_seven}
+        self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_v07}
         self._next_offsets = dict(pairwise(sorted(self._segments)))
         self._log_end: int | None = None
         self._reached: int | None = None

@@ -384,8 +384,8 @@ def log_range(fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIM
 
 
 def _end_offset(fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits) -> int:
-    if segment.is_seven:
-        reader = Scan(file, limits=limits, seven_base_offset=segment.base_offset)
+    if segment.is_v07:
+        reader = Scan(file, limits=limits, v07_base_offset=segment.base_offset)
         return segment.base_offset + reader.run().end_position
     walk = SegmentWalk(file, limits, start=good_start(fs, file, segment, limits))
     walk.run()

@@ -173,7 +173,7 @@ class _Repair:
         self.recovered: set[int] = set()
         self._cuts: list[Remark] = []
         self._log_end: int | None = None
-        self._seven = [segment for segment in partition.segments if segment.is_seven]
+        self._seven = [segment for segment in partition.segments if segment.is_v07]
         self._before = frozenset(self.draft.names())
         self._path = partition.path
         self._settings = settings
@@ -313,7 +313,7 @@ class _Repair:
     def _cut_torn_end(self) -> None:
         """Cut the torn end that a crash leaves before the full check, which is then needed only once."""
         segments = open_partition(self.draft, self._path).segments
-        if segments and not segments[-1].is_seven:
+        if segments and not segments[-1].is_v07:
             bad = self._torn_near_end(segments[-1])
             if bad is not None:
                 self._cut(_name(segments[-1].log.path), bad)
@@ -361,7 +361,7 @@ class _Repair:
             walk = SegmentWalk(log, limits, next_offset=min(later, default=None)).run()
             return walk.first_bad, walk.exit_code(draft)
         seen = DamageSeen()
-        scan = Scan(log, limits=limits, seven_base_offset=name.offset or 0)
+        scan = Scan(log, limits=limits, v07_base_offset=name.offset or 0)
         for batches in scan.batches():
             seen.batches(batches)
         if scan.fault is not None:

@@ -82,7 +82,7 @@ def advised(
     goes_back = any(one.kind is FindingKind.EPOCH_GOES_BACK for one in findings)
     for one in findings:
         steps = _BLOCKED if is_blocked and _is_repair(one) else one.steps
-        if SALVAGE in steps and any(segment.is_seven for segment in partition.segments):
+        if SALVAGE in steps and any(segment.is_v07 for segment in partition.segments):
             steps = NO_COPY_OF_07
         if goes_back and one.kind is FindingKind.EPOCHS_WRONG and one.first_offset is not None:
             steps = (EPOCHS_STAY,)  # no file fits the batches, and a broker can read this file

@@ -91,7 +91,7 @@ def _restored_from(path: str) -> Steps:
 
 
 def _cannot_compare(ours: Partition, theirs: Partition) -> str:
-    if any(segment.is_seven for segment in (*ours.segments, *theirs.segments)):
+    if any(segment.is_v07 for segment in (*ours.segments, *theirs.segments)):
         return "logs of Kafka 0.7 have no replicas"
     if os.path.realpath(ours.path) == os.path.realpath(theirs.path):
         return f"{ours.path} and {theirs.path} are the same directory"

@@ -45,7 +45,7 @@ _BEHIND_THE_END = (FindingKind.ENTRIES_BEHIND_TAIL, FindingKind.SNAPSHOT_BEYOND_
 def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verification:
     """Return the verification. Raises NotKafkaLayout, Unreadable for the directory itself."""
     partition = task.partition
-    is_seven = any(segment.is_seven for segment in partition.segments)
+    is_v07 = any(segment.is_v07 for segment in partition.segments)
     check = LogCheck(
         read_context.fs,
         read_context.limits,
@@ -55,7 +55,7 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         transactions=task.wanted is None and task.level is not Level.QUICK,
         advance=task.advance,
     )
-    log = (check_seven if is_seven else _walk)(read_context, task, check)
+    log = (check_seven if is_v07 else _walk)(read_context, task, check)
     found, root, facts = check.findings, task.root, task.facts
     # The lines of the checkpoints are not about a stray or deleted directory, but about the partition in its place.
     lines = CheckpointedOffsets()

@@ -56,7 +56,7 @@ def _check_segment(
     seen, records = DamageSeen(), RecordsCheck(task.now_ms)
     decoder = RecordReader(limits, strict=True)
     bad: list[BadBatch] = []
-    reader = Scan(file, DamagePolicy.RESYNC, limits=limits, seven_base_offset=segment.base_offset)
+    reader = Scan(file, DamagePolicy.RESYNC, limits=limits, v07_base_offset=segment.base_offset)
     for chunk in reader:
         if chunk.damage is not None:
             seen.fault(chunk.damage.fault)
@@ -85,7 +85,7 @@ def _check_segment(
 def _bad_crcs(batches: BatchColumns) -> list[BadBatch]:
     """Return the messages whose CRC does not match."""
     return [
-        BadBatch(batch.position, batch.size_bytes, batch.magic, is_seven=True)
+        BadBatch(batch.position, batch.size_bytes, batch.magic, is_v07=True)
         for batch in batches.rows()
         if not batch.valid
     ]

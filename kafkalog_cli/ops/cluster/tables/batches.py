@@ -57,13 +57,13 @@ def batches(fs: Filesystem, partition: Partition, on_damage: OnDamage) -> Iterat
     for segment in partition.segments:
         name = segment.log.path.rpartition("/")[2]
         for batch in _of_segment(fs, segment, on_damage):
-            yield _row(partition, name, log_dir, batch, is_seven=segment.is_seven)
+            yield _row(partition, name, log_dir, batch, is_v07=segment.is_v07)
 
 
 def _of_segment(fs: Filesystem, segment: Segment, on_damage: OnDamage) -> Iterator[Batch]:
-    seven = segment.base_offset if segment.is_seven else None
+    seven = segment.base_offset if segment.is_v07 else None
     with fs.open_read(segment.log.path) as file:
-        scan = Scan(file, DamagePolicy.RESYNC, seven_base_offset=seven)
+        scan = Scan(file, DamagePolicy.RESYNC, v07_base_offset=seven)
         for chunk in scan.columns():
             if chunk.damage is not None:
                 on_damage(damaged_log(segment.log.path, chunk.damage.fault))
@@ -72,7 +72,7 @@ def _of_segment(fs: Filesystem, segment: Segment, on_damage: OnDamage) -> Iterat
             on_damage(damaged_log(segment.log.path, scan.fault))
 
 
-def _row(partition: Partition, segment: str, log_dir: str, batch: Batch, *, is_seven: bool) -> BatchRow:
+def _row(partition: Partition, segment: str, log_dir: str, batch: Batch, *, is_v07: bool) -> BatchRow:
     return BatchRow(
         partition.topic,
         partition.number,
@@ -84,7 +84,7 @@ def _row(partition: Partition, segment: str, log_dir: str, batch: Batch, *, is_s
         None if batch.records_count == _NONE else batch.records_count,
         batch.magic,
         codec_name(batch.codec),
-        "NoTimestampType" if is_seven else batch.timestamp_type,
+        "NoTimestampType" if is_v07 else batch.timestamp_type,
         _known(batch.max_timestamp),
         _known(batch.leader_epoch),
         _known(batch.producer_id),

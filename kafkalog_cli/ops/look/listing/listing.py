@@ -28,7 +28,7 @@ from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY, Time
 from kafkalog_cli.format.json_files import QuorumState, decode_quorum_state
 from kafkalog_cli.format.txnindex import ABORTED_TXN
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, Shutdown
-from kafkalog_cli.log.log_end import SegmentEnd, last_entries, segment_end, seven_end
+from kafkalog_cli.log.log_end import SegmentEnd, last_entries, segment_end, v07_end
 from kafkalog_cli.log.open_transactions import (
     OpenTransaction,
     headers_of,
@@ -167,7 +167,7 @@ class PartitionListing:
     """
 
     directory: Hidden[DirectoryName]
-    is_seven: Hidden[bool]
+    is_v07: Hidden[bool]
     root: Hidden[LogDirRoot | None]
     path: PathName
     topic: ClassVar[Annotated[PathName, "by the directory's name"]] = of("directory.shown_topic")
@@ -244,7 +244,7 @@ def list_partition(
     quorum = next((f.status for f in partition.others if f.name.kind is FileKind.QUORUM_STATE), None)
     return PartitionListing(
         partition.directory,
-        any(segment.is_seven for segment in partition.segments),
+        any(segment.is_v07 for segment in partition.segments),
         root,
         partition.path,
         None if metadata is None else metadata.topic_id,
@@ -436,7 +436,7 @@ def list_segment(fs: Filesystem, partition: Partition, segment: Segment, *, clea
 
 def start_of(segment: Segment, notes: FaultNotes) -> SegmentStart:
     """Return the first batch of a segment; empty if the segment is empty or does not begin with a batch."""
-    if segment.is_seven:
+    if segment.is_v07:
         return SegmentStart("0.7", segment.base_offset if segment.log.size_bytes else None)
     if not segment.log.size_bytes:
         return SegmentStart()
@@ -455,7 +455,7 @@ def end_of(segment: Segment, notes: FaultNotes, *, clean: bool, is_active: bool)
     Damage before the last segment is corruption.
     """
     try:
-        found = _seven_end(segment, notes, clean=clean) if segment.is_seven else None
+        found = _seven_end(segment, notes, clean=clean) if segment.is_v07 else None
         end = found or segment_end(notes.fs, segment, like_clean_start=clean)
     except (KafkalogError, OSError) as error:
         notes.add(segment.log.path, [unreadable(error)])
@@ -505,7 +505,7 @@ def sidecar_lengths(segment: Segment, notes: FaultNotes) -> None:
 def is_index_missing(fs: Filesystem, segment: Segment, kind: FileKind) -> bool:
     """Whether an index is missing that a broker would have beside this log."""
     status = segment.offset_index if kind is FileKind.OFFSET_INDEX else segment.time_index
-    if status is not None or segment.is_seven or not segment.log.size_bytes:
+    if status is not None or segment.is_v07 or not segment.log.size_bytes:
         return False
     try:
         with fs.open_read(segment.log.path) as file:
@@ -539,4 +539,4 @@ def _seven_end(segment: Segment, notes: FaultNotes, *, clean: bool) -> SegmentEn
     """Return the end of a 0.7 segment: offsets are byte positions, so it is the end of the last whole message."""
     size = segment.log.size_bytes
     is_by_size = clean or not size or size > SEVEN_SCAN_BYTES
-    return SegmentEnd(segment.base_offset + size, size) if is_by_size else seven_end(notes.fs, segment)
+    return SegmentEnd(segment.base_offset + size, size) if is_by_size else v07_end(notes.fs, segment)

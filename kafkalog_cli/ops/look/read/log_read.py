@@ -239,7 +239,7 @@ class SegmentRead:
         log, segment = self._log, self.segment
         with log.fs.open_read(segment.log.path) as file:
             part = (0, file.size_bytes)
-            if not segment.is_seven:
+            if not segment.is_v07:
                 end = None if log.end_offset == NO_END else log.end_offset
                 found = window(log.fs, segment, file, Range(log.first_offset, end))
                 if found is None:
@@ -247,10 +247,10 @@ class SegmentRead:
                 part = found
             visibility = log.visibility(segment, part[0])
             visibility.begin(segment.base_offset, self._end_offset)
-            seven = segment.base_offset if segment.is_seven else None
+            seven = segment.base_offset if segment.is_v07 else None
             reader = Scan(
                 file, DamagePolicy.RESYNC, start=part[0], end=part[1], limits=self._limits,
-                seven_base_offset=seven, chunk_bytes=log.request.chunk_bytes,
+                v07_base_offset=seven, chunk_bytes=log.request.chunk_bytes,
             )  # fmt: skip
 
             def chosen(scan: Scan) -> Generator[Chunk, None, None]:
@@ -322,7 +322,7 @@ class SegmentRead:
                 what = "a message is shorter than the length of its value"
                 yield self._bad_messages(block, what, FaultKind.INVALID_RECORD, rows)
                 block = block.with_rows(rows_where(lambda position: position != OUTSIDE, block.records.value_position))
-            if not self.segment.is_seven and _ends_incomplete(block):
+            if not self.segment.is_v07 and _ends_incomplete(block):
                 self._incomplete_sets.append(int(block.batches.position[block.first_row]))
         if must_cut:
             wanted = Range(log.first_offset, log.end_offset, request.since_ms, request.until_ms, request.key)

@@ -110,7 +110,7 @@ def growing_end(fs: Filesystem, partition: Partition, isolation: Isolation = Iso
     because it will not change. With read_committed, the end is at most the first open transaction (the last stable
     offset). Raises NothingSelected for a partition without segments, and as `open_read` does.
     """
-    if not partition.segments or partition.segments[-1].is_seven:
+    if not partition.segments or partition.segments[-1].is_v07:
         return partition.bounds.end
     end = _good_end(fs, partition.segments[-1])
     if isolation is Isolation.READ_UNCOMMITTED:

@@ -93,7 +93,7 @@ class Visibility:
         self._out_of_order = []
         if self._are_whole(batches):  # nearly always so, and there may be very many chunks
             self._reached, self._is_first = batches.last_offset[-1] + 1, False
-            yield VisibleChunk(chunk.view, chunk.position, batches, chunk.is_seven, chunk.damage, batches)
+            yield VisibleChunk(chunk.view, chunk.position, batches, chunk.is_v07, chunk.damage, batches)
             return
         kinds = self._by_row(batches)
         out_of_order = tuple(self._out_of_order)
@@ -101,11 +101,11 @@ class Visibility:
         damage = chunk.damage
         for is_cut, rows in _runs(kinds):
             part = batches if len(rows) == len(batches) else batches.chosen(rows)
-            yield VisibleChunk(chunk.view, chunk.position, part, chunk.is_seven, damage, seen, is_cut, out_of_order)
+            yield VisibleChunk(chunk.view, chunk.position, part, chunk.is_v07, damage, seen, is_cut, out_of_order)
             seen, damage, out_of_order = None, None, ()
         if seen is not None:
             nothing = batches.part(0, 0)
-            yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.is_seven, damage, seen, False, out_of_order)
+            yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.is_v07, damage, seen, False, out_of_order)
 
     def _are_whole(self, batches: BatchColumns) -> bool:
         """Whether the consumer gets all batches whole: then `_by_row` has nothing to decide."""

@@ -86,7 +86,7 @@ class AsOfFilesystem:
 
     def _search(self, path: str) -> _Cut | None:
         """Return the end of a log at the time; None if no batch is later. Closed segments are searched by indexes."""
-        segments = [segment for segment in open_partition(self._below, path).segments if not segment.is_seven]
+        segments = [segment for segment in open_partition(self._below, path).segments if not segment.is_v07]
         search = TimeSearch(self._below, DEFAULT_LIMITS)
         for segment in segments:
             if segment is not segments[-1] and search.largest_timestamp(segment) <= self._time_ms:

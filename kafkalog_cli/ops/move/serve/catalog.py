@@ -137,7 +137,7 @@ class ServedCatalog:
             if not copies:
                 continue
             served = ServedPartition(self.fs, copies, self._options.on_damage, self._report, self.decoding)
-            if served.segments[-1].is_seven:
+            if served.segments[-1].is_v07:
                 self.partitions_v07[best_copy.topic, best_copy.number] = served
             else:
                 by_topic.setdefault(best_copy.topic, {})[best_copy.number] = served
@@ -151,10 +151,10 @@ class ServedCatalog:
 
     def _copies(self, best: Partition) -> Sequence[Partition]:
         """Return the copies of a partition, the best first. Logs of Kafka 0.7 have no replicas."""
-        if best.segments[-1].is_seven:
+        if best.segments[-1].is_v07:
             return [best]
         copies = self.log_dirs.copies(best.topic, best.number)
-        return [copy for copy in copies if not any(segment.is_seven for segment in copy.segments)]
+        return [copy for copy in copies if not any(segment.is_v07 for segment in copy.segments)]
 
     def _may_have_gaps(self, copies: Sequence[Partition]) -> bool:
         """Whether the cleaner may have removed offsets between the segments of a partition."""
@@ -167,7 +167,7 @@ class ServedCatalog:
     def _best_copies(self) -> list[Partition]:
         best = []
         for copy in self.log_dirs.best_copies(self._options.selection):
-            sevens = {segment.is_seven for segment in copy.segments}
+            sevens = {segment.is_v07 for segment in copy.segments}
             if sevens != {False} and (self._options.old_clients_port is None or sevens != {True}):
                 message = "not served: it is a log of Kafka 0.7, which no client since 0.8 reads (--old-clients PORT)"
                 self._report(Note("unsupported", message, copy.path, exit_code=ExitCode.PARTIAL))

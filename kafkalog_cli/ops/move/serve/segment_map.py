@@ -100,10 +100,10 @@ class _BatchRange:
 class SegmentMap:
     """The map of one segment, which grows with each request. Threads share it. Methods raise as `read_into`."""
 
-    def __init__(self, file: OpenFile, seven_base_offset: int | None = None) -> None:
-        """`seven_base_offset`: the first offset of a segment of Kafka 0.7, whose offsets are positions of bytes."""
+    def __init__(self, file: OpenFile, v07_base_offset: int | None = None) -> None:
+        """`v07_base_offset`: the first offset of a segment of Kafka 0.7, whose offsets are positions of bytes."""
         self.file = file
-        self._seven_base_offset = seven_base_offset
+        self._v07_base_offset = v07_base_offset
         self._damage: list[DamagedRange] = []
         self._ranges: list[_BatchRange] = []
         self.is_transactional = False
@@ -186,7 +186,7 @@ class SegmentMap:
 
         A client of 0.7 ignores an incomplete message at the end.
         """
-        assert self._seven_base_offset is not None
+        assert self._v07_base_offset is not None
         with self._reading:
             limit = position + max(1, most_bytes)
             self._read_until(lambda: self._at >= limit, limit)
@@ -194,7 +194,7 @@ class SegmentMap:
             if batches is None:
                 return None
             end = min(batches.end, position + most_bytes)
-            return RecordsRange(position, end - position, self._seven_base_offset + end, self, most_bytes)
+            return RecordsRange(position, end - position, self._v07_base_offset + end, self, most_bytes)
 
     def read_ahead(self, position: int, most_bytes: int) -> None:
         """Read as far as `most_bytes` from a byte need."""
@@ -223,7 +223,7 @@ class SegmentMap:
         """Read the next bytes. They end after a good batch, from which the search after damage could go on too."""
         reader = Scan(
             self.file, DamagePolicy.RESYNC, start=self._at,
-            seven_base_offset=self._seven_base_offset, chunk_bytes=size_bytes,
+            v07_base_offset=self._v07_base_offset, chunk_bytes=size_bytes,
         )  # fmt: skip
         for chunk in reader:
             batches = chunk.batches
@@ -251,10 +251,10 @@ class SegmentMap:
 
     def _add(self, batches: BatchColumns) -> None:
         columns = (batches.position, batches.size_bytes, batches.base_offset, batches.last_offset, batches.valid)
-        is_seven = self._seven_base_offset is not None
+        is_v07 = self._v07_base_offset is not None
         for position, size, base, ending, valid in zip(*columns, strict=True):
             first = ending if base == NO_OFFSET else base
-            last = first + size - 1 if is_seven else ending
+            last = first + size - 1 if is_v07 else ending
             if not valid or first <= self._reached or last < first:
                 what = "are out of order" if valid else "have a wrong CRC"
                 self._note(position, position + size, f"the offsets {first} to {last} {what}")

@@ -111,7 +111,7 @@ class ServedCopy:
         with self._building:
             if number not in self._maps:
                 segment = self.segments[number]
-                seven = segment.base_offset if segment.is_seven else None
+                seven = segment.base_offset if segment.is_v07 else None
                 self._maps[number] = SegmentMap(self._fs.open_file(segment.log.path), seven)
             return self._maps[number]
 

@@ -102,7 +102,7 @@ class ServedPartition:
     def _transactional(self, segments: Sequence[Segment]) -> Iterator[tuple[ReadableFile, Batch]]:
         """Yield the batches of transactions, and those of other copies where this copy is damaged, with their files."""
         for segment in segments:
-            if segment.is_seven:
+            if segment.is_v07:
                 continue
             file = self._fs.open_file(segment.log.path)
             scanned = Scan(file, DamagePolicy.RESYNC).batches()

@@ -1,6 +1,6 @@
 """Log directories that old brokers left after a clean stop are sound: `verify` exits with 0 at every level.
 
-tests/fixtures/old_brokers.tar.xz has what Kafka 0.10.2.2, 0.11.0.3, 2.0.1 and 4.2.0 left: changes of
+tests/fixtures/format_switches.tar.xz has what Kafka 0.10.2.2, 0.11.0.3, 2.0.1 and 4.2.0 left: changes of
 log.message.format.version, transactions with markers after the last data, a replica moved to another log directory.
 """
 
@@ -19,7 +19,7 @@ CASES = ("z0102", "z0110", "z201", "moved")
 @pytest.fixture(scope="module")
 def old(tmp_path_factory):
     target = tmp_path_factory.mktemp("old")
-    unpack(FIXTURES / "old_brokers.tar.xz", target)
+    unpack(FIXTURES / "format_switches.tar.xz", target)
     return target / "corpus"
 
 

@@ -1,6 +1,6 @@
 """Logs of Kafka 0.8.2 to 3.9 after a clean stop: sound at every level, and with the records that were produced.
 
-tests/fixtures/old_brokers/ has the directories and what made them: every codec of the time, compacted topics that were
+tests/fixtures/old_releases/ has the directories and what made them: every codec of the time, compacted topics that were
 cleaned, retention, a deleted topic, committed offsets, transactions, switches of log.message.format.version, and one
 directory under release after release.
 """
@@ -29,12 +29,12 @@ def has_transactions(case):
 @pytest.fixture(scope="module")
 def old(tmp_path_factory):
     target = tmp_path_factory.mktemp("old")
-    unpack(FIXTURES / "old_brokers" / "brokers.tar.xz", target)
+    unpack(FIXTURES / "old_releases" / "old_releases.tar.xz", target)
     return target / "corpus"
 
 
 def produced(number, keys):
-    """Key and value of a record, as old_brokers/java/Produce.java makes them."""
+    """Key and value of a record, as old_releases/java/Produce.java makes them."""
     value = f"value-{number}-" + "0123456789" * (number % 7)
     return f"key-{number % keys}" if keys else None, None if number % 17 == 16 else value
 

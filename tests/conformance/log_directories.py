@@ -6,7 +6,7 @@ from tests.conformance.rows import PARTITION
 from tests.support.archives import FIXTURES, unpack
 
 ARCHIVES = {
-    "old-broker-": FIXTURES / "old_brokers" / "brokers.tar.xz",
+    "old-broker-": FIXTURES / "old_releases" / "old_releases.tar.xz",
     "message-sets-": FIXTURES / "message_sets" / "message_sets.tar.xz",
 }
 SIDECARS = FIXTURES / "sidecars" / "kraft"

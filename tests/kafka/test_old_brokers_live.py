@@ -20,7 +20,7 @@ DECODERS = {"__consumer_offsets-0": "--offsets-decoder", "__transaction_state-0"
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("archive", ["old_brokers.tar.xz", "old_brokers/brokers.tar.xz"])
+@pytest.mark.parametrize("archive", ["format_switches.tar.xz", "old_releases/old_releases.tar.xz"])
 def test_every_file_prints_the_same(real_kafka, tmp_path, archive):
     with tarfile.open(FIXTURES / archive) as tar:
         tar.extractall(tmp_path, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))

@@ -19,7 +19,7 @@ from tests.support.commands import Terminal, kafkalog, stored
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message, message_set, write_segment
 from tests.support.naive_consumer import ABORT, COMMIT, consume
-from tests.support.product import Environment, UsageError, run
+from tests.support.product import Environment, UsageError, lower_limit, run
 from tests.support.strategies import logs as any_logs
 
 WORDS = [b"", b"a", b"order", b"naive \xff\xfe", "größe".encode(), b"x" * 300, b"aab", b"order-42", b"\0\x01"]
@@ -341,7 +341,7 @@ def test_partitions_with_many_matches_are_printed_in_order(tmp_path, monkeypatch
     one_job = kafkalog("find", tmp_path, "--jobs", "1")
     assert len(one_job[1].splitlines()) == 600
     assert kafkalog("find", tmp_path, "--jobs", "4") == one_job
-    monkeypatch.setattr("kafkalog_cli.ops.look.read.search.KEPT_BYTES", 1000)
+    lower_limit(monkeypatch, "bytes of matches that find keeps for the order", 1000)
     assert kafkalog("find", tmp_path, "--jobs", "4") == one_job
 
 

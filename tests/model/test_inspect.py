@@ -20,7 +20,7 @@ from tests.support.commands import Terminal, kafkalog
 from tests.support.logs import BASE_TIME_MS as TIME_MS
 from tests.support.logs import R, batch_v2, write_segment
 from tests.support.naive_reader import read_batches
-from tests.support.product import Environment, run
+from tests.support.product import Environment, lower_limit, run
 
 HORIZON, LOG_APPEND_TIME = 0x40, 0x08
 CASES = ["v2-lz4/data", "v2-logappend/data", "v2-mixed/data", "txn/data", "upgraded/data", "v0/data", "v1/data",
@@ -268,7 +268,7 @@ def test_many_segments_are_joined(tmp_path, monkeypatch):
     log.mkdir()
     for at in range(50):
         (log / f"{at:020d}.log").write_bytes(batch_v2([R(at, TIME_MS)]))
-    monkeypatch.setattr("kafkalog_cli.output.inspect_page._MOST_SEGMENTS", 10)
+    lower_limit(monkeypatch, "segments on a page of inspect", 10)
     assert kafkalog("inspect", log, "--html", tmp_path / "page.html").code == 3
     (one,) = data_of((tmp_path / "page.html").read_text())["partitions"]
     assert [(part[3], part[4], part[6]) for part in one["segments"]] == [(at, at + 5, 5) for at in range(0, 50, 5)]

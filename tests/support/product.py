@@ -103,8 +103,9 @@ from kafkalog_cli.ops.change.append import lines
 from kafkalog_cli.ops.check.checks import log_questions
 from kafkalog_cli.ops.move.replay import kafka_cluster
 from kafkalog_cli.ops.look import stats
+from kafkalog_cli.ops.look.read import search
 from kafkalog_cli.ops.move.serve import committed, groups
-from kafkalog_cli.output import ci_report, junit_report
+from kafkalog_cli.output import ci_report, inspect_page, junit_report
 
 _LIMITS = {
     "bytes of a line of input": (lines, "MOST_INPUT_LINE_BYTES"),
@@ -112,6 +113,8 @@ _LIMITS = {
     "rows of coordinators that are sorted": (coordinators, "MOST_SORTED_ROWS"),
     "findings of a report in SARIF": (ci_report, "MOST_RESULTS"),
     "findings of a report in JUnit": (junit_report, "MOST_FINDINGS"),
+    "bytes of matches that find keeps for the order": (search, "KEPT_BYTES"),
+    "segments on a page of inspect": (inspect_page, "_MOST_SEGMENTS"),
     "entries of snapshots compared with a log": (log_questions, "MOST_QUESTIONS"),
     "offsets that serve holds": (committed, "_MOST_OFFSETS"),
     "producers": (producer_state, "MOST_PRODUCERS"),

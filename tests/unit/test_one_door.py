@@ -7,7 +7,8 @@ TESTS = Path(__file__).parents[1]
 MOST_FILES = 120
 DOORS = set((TESTS / "support").glob("product*.py"))
 INTERNAL = re.compile(
-    r"^\s*(from kafkalog_cli\b(?! import spark$|\.spark import (session|sql|KafkalogDataSource|plain_errors)$)|import kafkalog_cli\.)",
+    r"^\s*(from kafkalog_cli\b(?! import spark$|\.spark import (session|sql|KafkalogDataSource|plain_errors)$)|import kafkalog_cli\.)"
+    r"|\b(setattr|patch)\(\s*[\"']kafkalog_cli\.",
     re.MULTILINE,
 )
 
@@ -28,6 +29,7 @@ def test_import_of_an_internal_name_is_recognised():
     assert INTERNAL.search("import os\nfrom kafkalog_cli.disk.fs import RealFilesystem\n")
     assert INTERNAL.search("def test_x():\n    from kafkalog_cli import library\n")
     assert INTERNAL.search("import kafkalog_cli.library\n")
+    assert INTERNAL.search('    monkeypatch.setattr("kafkalog_cli.disk.fs.CHUNK", 1)\n')
     assert not INTERNAL.search("import kafkalog_cli as kl\n")
     assert not INTERNAL.search("import kafkalog_cli\n")
     assert not INTERNAL.search("from kafkalog_cli.spark import session\n"), "the library of docs/spark.md"

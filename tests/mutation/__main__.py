@@ -158,8 +158,10 @@ def record(options: argparse.Namespace) -> int:
 
 
 def prune() -> int:
-    """Remove the entries of equivalent.txt whose lines are gone."""
-    keys = {mutant.key for mutant in all_mutants(TREE, LAYERS)}
+    """Remove the entries of equivalent.txt and tried.txt whose lines are gone."""
+    mutants = all_mutants(TREE, LAYERS)
+    Results(TRIED, mutants).prune()
+    keys = {mutant.key for mutant in mutants}
     parts = EQUIVALENT.read_text().rstrip("\n").split("\n\n")
     EQUIVALENT.write_text(
         "\n\n".join([parts[0], *(part for part in parts[1:] if part.partition("\n")[0] in keys)]) + "\n"
@@ -175,7 +177,7 @@ def main() -> int:
     recording = verbs.add_parser("map", help="record which test executes which line")
     recording.add_argument("tests", nargs="*", help="test files or folders; all without any")
     recording.add_argument("--seconds", type=float, default=600, help="leave a test file out that takes longer")
-    verbs.add_parser("prune", help="remove equivalent mutants whose lines are gone from equivalent.txt")
+    verbs.add_parser("prune", help="remove results and reasons of mutants whose lines are gone")
     for verb, text in (("run", "try mutants, then print the score"), ("score", "print the score")):
         trying = verbs.add_parser(verb, help=text)
         trying.add_argument("--below", action="append", help="a folder or file of the package (repeatable)")

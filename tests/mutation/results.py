@@ -18,8 +18,8 @@ NOT_RUN = "."
 LETTERS = {"k": "killed", "s": "survive", NOT_RUN: "not run"}
 _BY_WEIGHT = ".sk"
 TRIED_BEGINS = """\
-# How mutants ended: k killed, s survives the recorded tests, . not run. Per source file, and per digest of a function without
-# comments: a letter per mutant, in the order of the lines. `make mutation` writes this file, and tries what is not in it."""
+# How mutants ended: k killed, s survives the recorded tests, . not run: equivalent.txt has its reason, or the next `make mutation`
+# tries it. Per source file, and per digest of a function without comments: a letter per mutant, in the order of the lines."""
 
 
 def digest(path: Path) -> str:
@@ -108,6 +108,14 @@ class Results:
         letters = list(contents.get(mutant.content, NOT_RUN * self._sizes[mutant.path][mutant.content]))
         letters[mutant.place] = {word: letter for letter, word in LETTERS.items()}[word]
         contents[mutant.content] = "".join(letters)
+        self._write()
+
+    def prune(self) -> None:
+        """Remove the results of functions and files that are gone."""
+        self._found = {path: contents for path, contents in self._found.items() if path in self._sizes}
+        self._write()
+
+    def _write(self) -> None:
         lines = [
             " ".join([path, *(f"{content}={letters}" for content, letters in sorted(contents.items()))])
             for path, contents in sorted(self._found.items())

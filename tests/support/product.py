@@ -133,6 +133,7 @@ def lower_limit(monkeypatch, name, value):
 
 # Points of the product at which a test plants a bug or a delay, to see that it is noticed.
 from kafkalog_cli.cli import replay
+from kafkalog_cli.disk import directories
 from kafkalog_cli.ops.change.append.partitioning import SortedRecords
 from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic
 from kafkalog_cli.ops.look.lookup_time import TimeSearch
@@ -140,6 +141,7 @@ from kafkalog_cli.ops.call.target import Target
 
 _POINTS = {
     "cluster that replay sends to": (replay, "KafkaCluster"),
+    "text and owner of a link": (directories, "_read_link"),
     "records of a partition of an append to several": (SortedRecords, "of"),
     "lock of a change": (Target, "locked"),
     "load of a coordinator's topic": (CoordinatorTopic, "load"),

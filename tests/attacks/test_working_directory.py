@@ -23,6 +23,11 @@ COMMANDS = {
     "import": ("import", "OUT/lines", "--log-dir", "OUT/new", "--topic", "orders", "--partitions", "1", "--topic-id", "AAAAAAAAAAAAAAAAAAAAAQ"),
     "verify": ("verify", "LOGS/orders-0", "--engine", "spark"),
 }  # fmt: skip
+WITHOUT_SPARK = {
+    "verify": ("verify", "LOGS/orders-0"),
+    "export": ("export", "LOGS", "--output", "OUT/exported"),
+    "sql": ("sql", "--engine", "duckdb", "LOGS", "select count(*) as records from orders"),
+}
 
 
 def in_a_process(folder, *words, **environment):
@@ -59,18 +64,27 @@ def here(tmp_path):
     return logs
 
 
+@pytest.mark.parametrize("command", WITHOUT_SPARK)
+def test_no_command_runs_anything_of_the_working_directory(here, command):
+    check(here, WITHOUT_SPARK[command])
+
+
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.full
 @pytest.mark.parametrize("command", COMMANDS)
 def test_spark_runs_nothing_of_the_working_directory(here, command, evidence):
     pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
+    check(here, (*COMMANDS[command], "--master", "local[1]"))
+    evidence("R40", 1, len(COMMANDS) + 2)
+
+
+def check(here, command):
     out, before = here.parent.parent / "out", sorted(here.iterdir())
-    words = [word.replace("LOGS", str(here)).replace("OUT", str(out)) for word in COMMANDS[command]]
-    done = in_a_process(here, *words, "--master", "local[1]")
+    words = [word.replace("LOGS", str(here)).replace("OUT", str(out)) for word in command]
+    done = in_a_process(here, *words)
     assert (here.parent.parent / "ran").exists() is False, (here.parent.parent / "ran").read_text()
     assert done.returncode in (0, 3), done.stdout + done.stderr  # 3: there is no partition.metadata
     assert "Traceback" not in done.stderr
     added = {path.name for path in here.iterdir()} - {path.name for path in before}
     assert added <= {".lock"}  # of a writer, in its log directory
-    evidence("R40", 1, len(COMMANDS) + 2)

@@ -25,7 +25,7 @@ from tests.damage.peaks import BOMBS, peaks
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
-    pytest.mark.full,
+    pytest.mark.exhaustive,
 ]
 
 MOST_MEBIBYTES = 300
@@ -57,17 +57,6 @@ def assert_small(*commands: tuple[str, ...], codes: tuple[int, ...] = (0, 3)) ->
     for command, (code, mebibytes) in zip(commands, found, strict=True):
         assert code in codes, command
         assert mebibytes < MOST_MEBIBYTES, (command, mebibytes)
-
-
-def test_large_batches_of_four_partitions_do_not_add_up(tmp_path):
-    packed = batch(0, [record(0, b"k", bytes(LARGE))], codec=GZIP)
-    for number in range(4):
-        partition(tmp_path / "packed", f"t-{number}", **{LOG: packed})
-        partition(tmp_path / "plain", f"t-{number}", **{LOG: batch(0, [record(0, b"k", bytes(80 * MEBIBYTE))])})
-    assert_small(
-        ("verify", "--level", "deep", "--jobs", "4", str(tmp_path / "packed")),
-        ("verify", "--jobs", "4", str(tmp_path / "plain")),
-    )
 
 
 PARTITIONS = 20_000_000
@@ -134,3 +123,14 @@ def test_commands_at_checkpoints_of_very_many_lines_stay_within_the_memory_limit
         (tmp_path / name).write_bytes(b"0\n%d\n" % many + b"t 0 0\n" * many)
     (tmp_path / "meta.properties").write_bytes(b"a=" + b"b" * (60 * MEBIBYTE))
     assert_small(("ls", path), ("verify", path), ("lookup-time", "--latest", path), codes=(0, 3, 4))
+
+
+def test_large_batches_of_four_partitions_do_not_add_up(tmp_path):
+    packed = batch(0, [record(0, b"k", bytes(LARGE))], codec=GZIP)
+    for number in range(4):
+        partition(tmp_path / "packed", f"t-{number}", **{LOG: packed})
+        partition(tmp_path / "plain", f"t-{number}", **{LOG: batch(0, [record(0, b"k", bytes(80 * MEBIBYTE))])})
+    assert_small(
+        ("verify", "--level", "deep", "--jobs", "4", str(tmp_path / "packed")),
+        ("verify", "--jobs", "4", str(tmp_path / "plain")),
+    )

@@ -13,7 +13,7 @@ from tests.support.product import ExitCode
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
-    pytest.mark.full,
+    pytest.mark.exhaustive,
 ]
 
 MOST_MEBIBYTES = 300

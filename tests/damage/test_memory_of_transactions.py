@@ -13,7 +13,7 @@ from tests.support.logs import BASE_TIME_MS, R, batch_v2, end_marker
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
-    pytest.mark.full,
+    pytest.mark.exhaustive,
 ]
 
 MOST_MEBIBYTES = 300
@@ -32,7 +32,6 @@ def open_snapshot(count: int) -> bytes:
     return producers(count, rows)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "command",
     [
@@ -69,6 +68,7 @@ def test_recover_of_a_segment_of_very_many_batches_that_it_splits_stays_within_t
     assert mebibytes < 100, mebibytes
 
 
+@pytest.mark.full
 def test_commands_at_a_segment_of_very_many_transactions_stay_within_the_memory_limit(tmp_path):
     """A record and its marker take 150 bytes, so that a segment of a gigabyte has seven million."""
     np = pytest.importorskip("numpy")

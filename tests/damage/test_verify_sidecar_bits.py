@@ -8,6 +8,7 @@ from tests.crash.log_directories import PARTITION, log_directory
 from tests.crash.writers import RECOVER
 from tests.damage.test_verify_bits import PARTS
 from tests.damage.verifying import bad, verified
+from tests.support.effort import DIAL
 from tests.support.memory_fs import MemoryFilesystem
 
 FIRST, SECOND, END = (f"{offset:020d}" for offset in (0, 6, 10))
@@ -54,12 +55,11 @@ def test_every_kind_of_file_beside_a_log_is_tried(files):
     assert bad(verified(files, "deep")) == set()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", UNSEEN)
 def test_verify_finds_every_flipped_bit_of_a_file_beside_the_log_or_it_is_listed(files, name, evidence):
     listed = {8 * byte + bit for byte, bits in UNSEEN[name].items() for bit in bits}
-    bits = range(8 * len(files[name]))
+    bits = DIAL.some(range(8 * len(files[name])))
     unseen = {bit for bit in bits if not bad(verified({**files, name: flipped(files[name], bit)}))}
     assert unseen - listed == set()
-    assert name == "partition.metadata" or listed == unseen  # some ids are none, and some names have a colon
+    assert name == "partition.metadata" or listed & {*bits} == unseen  # some ids are none, and some names have a colon
     evidence("R7", len(bits), PARTS)

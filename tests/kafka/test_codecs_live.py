@@ -8,7 +8,7 @@ import pytest
 from tests.kafka.real_kafka import JAVA
 from tests.support.product_kafka import Codec, Limits, compress, decompress
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.exhaustive
 
 GZIP_LEVELS = ("default", -1, 1, 3, 6, 9)
 LZ4_LEVELS = ("default", 1, 3, 9, 12, 17)

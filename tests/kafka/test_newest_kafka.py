@@ -16,7 +16,7 @@ from tests.kafka.loader_cases import RealLoader, compare, random_source, txn_ind
 from tests.kafka.random_segments import damaged, random_log
 from tests.support.logs import R, batch_v2, message, write_segment
 
-pytestmark = [pytest.mark.xdist_group("newest"), pytest.mark.full]
+pytestmark = [pytest.mark.xdist_group("newest"), pytest.mark.exhaustive]
 
 LOADS = 40
 CLEANED_LOGS = 2

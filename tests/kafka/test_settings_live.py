@@ -24,7 +24,7 @@ from tests.support.product_kafka import (
     resolve,
 )
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.exhaustive
 
 FS = RealFilesystem()
 LAYERS = (Origin.TOPIC, Origin.DYNAMIC_BROKER, Origin.DYNAMIC_DEFAULT_BROKER, Origin.STATIC_BROKER)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.kafka.agreement import assert_agree, run_ours
 from tests.kafka.random_segments import damaged, random_files
+from tests.support.effort import DIAL
 
 DECODERS = ["offsets", "transaction-log", "cluster-metadata", "share-group-state", "remote-log-metadata"]
 PACKAGE = "org.apache.kafka.tools.api"
@@ -68,9 +69,10 @@ def test_dump_log_prints_random_index_files_like_the_real_tool(real_kafka, tmp_p
 DAMAGES = [[".log"], [".index"], [".timeindex"], [".snapshot"], [".txnindex"], [".log", ".index", ".timeindex"]]
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_dump_log_prints_damaged_index_files_like_the_real_tool(real_kafka, tmp_path, seed):
-    tried, failed = compare(real_kafka, tmp_path, random.Random(seed), 60, lambda chance: chance.choice(DAMAGES))
-    assert tried == 780
-    assert 150 < failed < 600
+    count = DIAL.part(60)
+    tried, failed = compare(real_kafka, tmp_path, random.Random(seed), count, lambda chance: chance.choice(DAMAGES))
+    assert tried == 13 * count
+    assert tried / 6 < failed < 0.8 * tried

@@ -8,7 +8,7 @@ from tests.support.served_corpus import CODECS, ISOLATIONS, Collected, served_co
 
 confluent = pytest.importorskip("confluent_kafka", reason="the extra `replay` is not installed")
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.exhaustive
 
 
 def places_of(served):
@@ -70,7 +70,7 @@ async def through_aiokafka(served, isolation):
     return found
 
 
-@pytest.mark.parametrize("client", [by_librdkafka, by_kafka_python, by_aiokafka])
+@pytest.mark.parametrize("client", [by_kafka_python, by_aiokafka, by_librdkafka])
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_serve_sends_all_records_of_the_corpus(corpus, isolation, client, evidence):
     count = 0

@@ -1,5 +1,8 @@
 """The dial of the suite: all parts together are all cases, and no part leaves a file out."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from tests.support.effort import DIAL, PARTS, chosen
@@ -41,6 +44,14 @@ def test_one():
 def test_other():
     pass
 """
+WITH_BROKERS = {
+    "test_broker_groups.py", "test_broker_imports.py", "test_broker_retains.py", "test_broker_serves_compacted.py",
+    "test_broker_serves_erased.py", "test_broker_starts_corpus.py", "test_cluster_live.py", "test_cron_page_live.py",
+    "test_dead_broker_page.py", "test_groups_live.py", "test_live_broker.py", "test_metadump_live.py",
+    "test_old_brokers_live.py", "test_read_live.py", "test_replay_live.py", "test_serve_answers.py",
+    "test_serve_old_clients.py", "test_serve_other_clients.py", "test_spark_connect.py",
+}  # fmt: skip
+"""Each starts brokers, clients or servers for a minute. docs/reliability.md says what holds their promises in quick."""
 
 
 @pytest.fixture
@@ -104,3 +115,21 @@ def test_a_loop_has_some_cases_in_every_rotation(rotation, monkeypatch):
     monkeypatch.setattr(DIAL, "rotation", rotation)
     assert DIAL.some(["only"]) == ["only"]
     assert 1 <= len(DIAL.some(list(range(20)))) <= 3
+
+
+def test_a_file_waits_for_full_as_a_whole_only_if_it_starts_brokers():
+    files = [path for path in Path(__file__).parents[1].rglob("test_*.py") if path != Path(__file__)]
+    assert {path.name for path in files if waits_as_a_whole(path.read_text())} == WITH_BROKERS
+
+
+def waits_as_a_whole(source):
+    """Whether all tests of a file are marked `full`."""
+    if "mark.full" not in source:
+        return False
+    statements = ast.parse(source).body
+    marks = [
+        ast.unparse(one.value) for one in statements if isinstance(one, ast.Assign) and "pytestmark" in ast.unparse(one)
+    ]
+    tests = [one for one in statements if isinstance(one, ast.FunctionDef) and one.name.startswith("test_")]
+    is_full = ["pytest.mark.full" in map(ast.unparse, test.decorator_list) for test in tests]
+    return any("mark.full" in mark for mark in marks) or all(is_full)

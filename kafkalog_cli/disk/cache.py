@@ -21,13 +21,13 @@ def cache_directory() -> Path | None:
     """
     from pathlib import Path  # its import takes a tenth of the time of a small dump
 
-    told = os.environ.get("KAFKALOG_CACHE_DIR")
+    named = os.environ.get("KAFKALOG_CACHE_DIR")
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  (never raises)
-    directory = Path(told or f"{base}/kafkalog/{__version__}")
+    directory = Path(named or f"{base}/kafkalog/{__version__}")
     try:
         if not directory.is_absolute() or any((above / "meta.properties").exists() for above in directory.parents):
             return None
-        if told:
+        if named:
             return directory
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = directory.stat()

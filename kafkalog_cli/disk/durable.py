@@ -436,7 +436,7 @@ def partly_removed(path: str, gone: int, error: OSError | SyncFailed | Unreadabl
 
     It is NoSpace in both cases if the disk is full.
     """
-    return _told(PartlyRemoved, path, error) if gone or isinstance(error, SyncFailed) else not_changed(path, error)
+    return _error_of(PartlyRemoved, path, error) if gone or isinstance(error, SyncFailed) else not_changed(path, error)
 
 
 def marker_left_away(
@@ -447,14 +447,14 @@ def marker_left_away(
     Unless the log `is_checked`, the command checks it first.
     """
     effect = "puts it back" if is_checked else "checks the log, and puts it back if no bytes have to go"
-    return _told(MarkerLeftAway, path, error, command=command, effect=effect)
+    return _error_of(MarkerLeftAway, path, error, command=command, effect=effect)
 
 
 def marker_kept(path: str, partition: str, run_id: str, error: OSError | KafkalogError) -> KafkalogError:
     """Return the error to raise if no log was changed, but the marker was removed and could not be put back."""
-    told = _told(MarkerKept, path, error, partition=partition, run=run_id)
-    told.details["partition"] = partition  # NoSpace has it too, for `is_marker_kept`
-    return told
+    kept = _error_of(MarkerKept, path, error, partition=partition, run=run_id)
+    kept.details["partition"] = partition  # NoSpace has it too, for `is_marker_kept`
+    return kept
 
 
 def is_marker_kept(error: BaseException) -> bool:
@@ -464,7 +464,7 @@ def is_marker_kept(error: BaseException) -> bool:
 
 def unfinished(kind: type[KafkalogError], path: str, error: OSError | KafkalogError) -> KafkalogError:
     """Return the error of this kind to raise if something was changed, and stays, before `error` ended the run."""
-    return _told(kind, path, _cause(error))
+    return _error_of(kind, path, _cause(error))
 
 
 def _cause(error: OSError | KafkalogError) -> OSError | KafkalogError:
@@ -479,18 +479,20 @@ def not_imported(path: str, error: OSError | KafkalogError) -> KafkalogError:
     """Return the error to raise if an import is not committed, but files that nobody sees are left of it."""
     cause = _cause(error)
     if isinstance(cause, KafkalogError) and tells_nothing_changed(cause):  # of another process, which has the cause
-        return _told(NotImported, path, OSError(str(cause.details["reason"])))
-    return _told(NotImported, path, cause)
+        return _error_of(NotImported, path, OSError(str(cause.details["reason"])))
+    return _error_of(NotImported, path, cause)
 
 
-def _told(kind: type[KafkalogError], path: str, error: BaseException, more: str = "", **details: str) -> KafkalogError:
+def _error_of(
+    kind: type[KafkalogError], path: str, error: BaseException, more: str = "", **details: str
+) -> KafkalogError:
     """Return an error of this kind. For a full disk it is NoSpace with the same text, without path and cause twice."""
     if not is_no_room(error):
         return kind(path=path, reason=f"{error_text(error)}{more}", **details)
     full = f"{error.filename or 'a file'} cannot be written" if isinstance(error, OSError) else error_text(error)
     cause = error.details["reason"] if isinstance(error, NoSpace) else full
-    told = str(kind(path=path, reason=f"{cause}{more}", **details))
-    return NoSpace(path=path, reason=told.removeprefix(f"{path}: "))
+    text = str(kind(path=path, reason=f"{cause}{more}", **details))
+    return NoSpace(path=path, reason=text.removeprefix(f"{path}: "))
 
 
 def half_changed(
@@ -501,9 +503,9 @@ def half_changed(
     `without_marker`: the clean shutdown marker is away until then. `discard`: the run kept nothing for an undo.
     """
     more = ", and .kafka_cleanshutdown is missing" if without_marker else ""
-    told = _told(HalfDiscarded if discard else HalfChanged, path, error, more, run=run_id)
-    told.details["run"] = run_id  # NoSpace has it too, for `is_half_changed`
-    return told
+    changed = _error_of(HalfDiscarded if discard else HalfChanged, path, error, more, run=run_id)
+    changed.details["run"] = run_id  # NoSpace has it too, for `is_half_changed`
+    return changed
 
 
 def is_half_changed(error: BaseException) -> bool:

@@ -156,10 +156,10 @@ class BatchColumns(Matrix):
         """Return one row."""
         return Batch._make(self.values(index))
 
-    def moved(self, position: int) -> BatchColumns:
+    def move_to(self, position: int) -> BatchColumns:
         """Return the columns of consecutive batches, of which the first shall begin at `position`, in bytes."""
         shift = position - self.position[0]
-        return self.changed(position=[before + shift for before in self.position])
+        return self.replace(position=[before + shift for before in self.position])
 
     @property
     def survey(self) -> BatchSurvey:
@@ -178,7 +178,7 @@ class BatchColumns(Matrix):
         if not len(self) or self.survey.largest.magic <= RECORD_BATCH_MAGIC:
             return self
         marks = zip(self.valid, self.magic, strict=True)
-        return self.changed(valid=[CRC_BAD if magic > RECORD_BATCH_MAGIC else valid for valid, magic in marks])
+        return self.replace(valid=[CRC_BAD if magic > RECORD_BATCH_MAGIC else valid for valid, magic in marks])
 
     def all_valid(self) -> bool:
         """Whether no batch has a bad CRC."""
@@ -205,7 +205,7 @@ class BatchColumns(Matrix):
         rows = self.in_transactions()
         if only_valid and not self.all_valid():
             rows = [row for row in rows if self.valid[row]]
-        return self.chosen(rows).rows()
+        return self.select(rows).rows()
 
 
 _MAX_INT32 = (1 << 31) - 1

@@ -119,13 +119,13 @@ class Matrix:
             return self
         return type(self)(self.data, self._stride, max(0, end - first), self._first + first)
 
-    def chosen(self, rows: Sequence[int] | Integers) -> Self:
+    def select(self, rows: Sequence[int] | Integers) -> Self:
         """Return a copy of the given rows."""
         if not isinstance(rows, (list, tuple, range)) or is_many(len(rows)):
             return self.from_array(self.array()[:, rows])
         return self.from_columns([[column[row] for row in rows] for column in self.columns()])
 
-    def changed(self, **columns: Iterable[int]) -> Self:
+    def replace(self, **columns: Iterable[int]) -> Self:
         """Return a copy with other values in some columns."""
         return self.from_columns([columns.get(name, old) for name, old in zip(self.names, self.columns(), strict=True)])
 
@@ -157,7 +157,7 @@ class Arrays:
         column: Integers = self.matrix[self._names.index(name)]
         return column
 
-    def chosen(self, rows: Rows | Flags) -> Arrays:
+    def select(self, rows: Rows | Flags) -> Arrays:
         """Return a copy of the given rows."""
         return Arrays(self._names, self.matrix[:, rows])
 

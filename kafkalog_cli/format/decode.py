@@ -48,7 +48,7 @@ def decode_batch(view: memoryview, start: int, end: int, batch: Batch) -> Iterat
         first, position = first + max(part.records, 1), part.position
 
 
-def _fault(batch: Batch, part: native.DecodedPart, first: int, end: int) -> Fault | None:
+def _fault(batch: Batch, part: native.DecodedRecords, first: int, end: int) -> Fault | None:
     count = batch.records_count
     if part.why:
         reason = f"record {first + part.records} of {count}: {_reason(part)}"
@@ -59,7 +59,7 @@ def _fault(batch: Batch, part: native.DecodedPart, first: int, end: int) -> Faul
     return None
 
 
-def _reason(part: native.DecodedPart) -> str:
+def _reason(part: native.DecodedRecords) -> str:
     number, left = part.details
     if part.why == native.BAD_SIZE:
         return f"Invalid record size: expected {number} bytes, but only {left} are left"

@@ -129,16 +129,16 @@ _release_buffer.restype = None
 class Memory:
     """The address and size of a buffer, which stays in place until this object is deleted."""
 
-    __slots__ = ("_held", "address", "size")
+    __slots__ = ("_buffer", "address", "size")
 
     def __init__(self, buffer: Buffer) -> None:
-        self._held = _Buffer()
-        _get_buffer(buffer, ctypes.byref(self._held), 0)  # raises BufferError if it is not contiguous
-        self.address: int = self._held.buf or 0
-        self.size: int = self._held.len
+        self._buffer = _Buffer()
+        _get_buffer(buffer, ctypes.byref(self._buffer), 0)  # raises BufferError if it is not contiguous
+        self.address: int = self._buffer.buf or 0
+        self.size: int = self._buffer.len
 
     def __del__(self, release: Any = _release_buffer, pointer: Any = ctypes.byref) -> None:
-        release(pointer(self._held))  # by arguments: at the end of the process the module's names are gone already
+        release(pointer(self._buffer))  # by arguments: at the end of the process the module's names are gone already
 
 
 def _sized(buffer: Buffer, integers_needed: int) -> Memory:
@@ -351,7 +351,7 @@ def _decode_batches(
 BAD_SHORT, BAD_VARINT, BAD_SIZE, BAD_LENGTH, BAD_HEADER_COUNT, BAD_HEADER_KEY = range(-1, -7, -1)
 
 
-class DecodedPart(NamedTuple):
+class DecodedRecords(NamedTuple):
     """Records of a batch: their number, the position after them, and why the next is bad (0: it was not asked for)."""
 
     records: int
@@ -360,7 +360,9 @@ class DecodedPart(NamedTuple):
     details: tuple[int, int]
 
 
-def decode_records(source: Memory, at: int, end: int, count: int, header: Buffer, out: Columns | None) -> DecodedPart:
+def decode_records(
+    source: Memory, at: int, end: int, count: int, header: Buffer, out: Columns | None
+) -> DecodedRecords:
     """Decode records of the batch with the columns `header`; without `out`, only check them."""
     results = _scratch()
     address, stride = (0, 0) if out is None else (out.address, out.stride)
@@ -369,7 +371,7 @@ def decode_records(source: Memory, at: int, end: int, count: int, header: Buffer
         *(address, stride, results.results_at),
     )
     records, position, why, first, second, *_ = results.results
-    return DecodedPart(records, position, why, (first, second))
+    return DecodedRecords(records, position, why, (first, second))
 
 
 def encode_batches(

@@ -26,11 +26,11 @@ def decode(data: bytes) -> tuple[PartitionMetadata | None, list[Fault]]:
     The rules are those of PartitionMetadataReadBuffer. Any version from 0 on is accepted, the names before the colons
     are not checked, and nothing is read after the second line.
     """
-    found = (_known if len(data) <= _USUAL_BYTES else _decoded)(data)
+    found = (_known if len(data) <= _USUAL_BYTES else _decode)(data)
     return (None, [found]) if isinstance(found, Fault) else (found, [])
 
 
-def _decoded(data: bytes) -> PartitionMetadata | Fault:
+def _decode(data: bytes) -> PartitionMetadata | Fault:
     """Return the contents of the file, or its fault."""
     try:
         data.decode()
@@ -44,7 +44,7 @@ def _decoded(data: bytes) -> PartitionMetadata | Fault:
     return fault or PartitionMetadata(version, topic_id)
 
 
-_known = lru_cache(maxsize=256)(_decoded)
+_known = lru_cache(maxsize=256)(_decode)
 """Keeps what usual files contain: all partitions of a topic have the same."""
 _USUAL_BYTES = 256
 

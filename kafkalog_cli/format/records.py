@@ -23,7 +23,7 @@ Part = tuple[list[Row], Fault | None]
 """Records of a batch, in order. The last part has the batch's fault, if there is one."""
 OUTSIDE = -1
 """Position of a key or value whose stored size exceeds the bytes left in its message."""
-ODD_HEADER = 2
+UNUSUAL_HEADER = 2
 """`Record.valid` of a record with a header whose value has a length below -1. Kafka takes such a value as null."""
 
 
@@ -37,7 +37,7 @@ class Header(NamedTuple):
 class Record(NamedTuple):
     """One record as values, for display and for code outside the hot path.
 
-    `crc` and `valid` belong to a message v0, v1 or 0.7. They are -1 and 1 or ODD_HEADER in v2, where the batch has
+    `crc` and `valid` belong to a message v0, v1 or 0.7. They are -1 and 1 or UNUSUAL_HEADER in v2, where the batch has
     the CRC.
     `sequence` is -1 if the record has no producer.
     """
@@ -77,10 +77,6 @@ class RecordColumns(Matrix):
     def all_valid(self) -> bool:
         """Whether no message of v0, v1 or 0.7 has a bad CRC."""
         return all_set(self.valid)
-
-    def numbered(self, first: int) -> RecordColumns:
-        """Return the records with offsets from `first` on."""
-        return self.changed(offset=range(first, first + len(self)))
 
 
 NO_RECORDS = RecordColumns.from_rows([])
@@ -142,7 +138,7 @@ class RecordBlock:
         if len(rows) == len(self.records):
             return self
         ends = column_of(bisect_left(rows, end) for end in self.record_ends)
-        return replace(self, records=self.records.chosen(rows), record_ends=ends)
+        return replace(self, records=self.records.select(rows), record_ends=ends)
 
     def _record(self, row: Row, batch: Batch) -> Record:
         offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count, crc, valid = row

@@ -48,7 +48,7 @@ def _no_number(text: str) -> NoReturn:
 def text(value: Any) -> str:
     """Text that can be a path: its only lone surrogates stand for bytes of a file name that is not UTF-8."""
     if type(value) is not str:
-        raise ValueError(f"{shown(value)} is not text")
+        raise ValueError(f"{quote(value)} is not text")
     value.encode("utf-8", "surrogateescape")
     return value
 
@@ -56,7 +56,7 @@ def text(value: Any) -> str:
 def flag(value: Any) -> bool:
     """True or false."""
     if type(value) is not bool:
-        raise ValueError(f"{shown(value)} is neither true nor false")
+        raise ValueError(f"{quote(value)} is neither true nor false")
     return value
 
 
@@ -70,7 +70,7 @@ def integer(least: int = 0, most: int = MOST_NUMBER) -> Form:
 
     def read(value: Any) -> int:
         if type(value) is not int or not least <= value <= most:
-            raise ValueError(f"{shown(value)} is not a number from {least} to {most}")
+            raise ValueError(f"{quote(value)} is not a number from {least} to {most}")
         return value
 
     return read
@@ -89,7 +89,7 @@ def one_of(*values: str) -> Form:
 
     def read(value: Any) -> str:
         if type(value) is not str or value not in values:
-            raise ValueError(f"{shown(value)} is none of {', '.join(values)}")
+            raise ValueError(f"{quote(value)} is none of {', '.join(values)}")
         return value
 
     return read
@@ -111,7 +111,7 @@ def list_of(form: Form) -> Form:
 
     def read(value: Any) -> tuple[Any, ...]:
         if type(value) is not list:
-            raise ValueError(f"{shown(value)} is not a list")
+            raise ValueError(f"{quote(value)} is not a list")
         return tuple(map(form, value))
 
     return read
@@ -122,7 +122,7 @@ def table(name_form: Form, form: Form) -> Form:
 
     def read(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
-            raise ValueError(f"{shown(value)} is not an object")
+            raise ValueError(f"{quote(value)} is not an object")
         return {name_form(name): form(one) for name, one in value.items()}
 
     return read
@@ -134,14 +134,14 @@ def fields(required: Mapping[str, Form], optional: Mapping[str, Form] | None = N
 
     def read(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
-            raise ValueError(f"{shown(value)} is not an object")
+            raise ValueError(f"{quote(value)} is not an object")
         missing = [name for name in required if name not in value]
         if missing:
             raise ValueError(f"{missing[0]!r} is missing")
         found = {}
         for name, one in value.items():
             if name not in known:
-                raise ValueError(f"{shown(name)} is not known")
+                raise ValueError(f"{quote(name)} is not known")
             try:
                 found[name] = known[name](one)
             except ValueError as error:
@@ -198,7 +198,7 @@ _FORMS: dict[Any, Form] = {int: integer(), str: text, bool: flag, object: anythi
 _MOST_CHARACTERS = 80
 
 
-def shown(value: Any) -> str:
+def quote(value: Any) -> str:
     """Return the beginning of a value for a message. A large or deep one is not made into text."""
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "an object"

@@ -318,14 +318,14 @@ class Partition:
         if last.is_v07:
             return LogBounds(first.base_offset, v07_end(self.fs, last).next_offset)
         ways = [False, True] if self.believes_indexes(last) else [False]
-        found, *taken = segment_ends(self.fs, last, ways)
-        end = found.next_offset
-        broker_end = next((other.next_offset for other in taken if other.next_offset != end), None)
+        last_end, *broker_ends = segment_ends(self.fs, last, ways)
+        end = last_end.next_offset
+        broker_end = next((other.next_offset for other in broker_ends if other.next_offset != end), None)
         start = max(first.base_offset, self.log_start)
         watermark = self.line(FileKind.REPLICATION_CHECKPOINT)
         if watermark is not None:
             watermark = min(end if broker_end is None else broker_end, watermark)
-        return LogBounds(start, end, watermark, broker_end, found.last_position, self._remote_start(start))
+        return LogBounds(start, end, watermark, broker_end, last_end.last_position, self._remote_start(start))
 
     def _remote_start(self, start: int) -> int | None:
         """Return the log start of a checkpoint if the log begins in remote storage, else None.
@@ -431,7 +431,7 @@ def entries_of_log(fs: Filesystem, path: str) -> list[FileStatus]:
     return [one for one in entries if is_name_of_kafka(name := one.name) or name == OWN_DIRECTORY]
 
 
-class OddFile(NamedTuple):
+class UnusableFile(NamedTuple):
     """An entry that has the name of a file of Kafka, but is not a usable file; `what` describes it."""
 
     path: str
@@ -439,9 +439,9 @@ class OddFile(NamedTuple):
     is_directory: bool = False
 
 
-def odd_files(
+def unusable_files(
     fs: Filesystem, entries: Iterable[FileStatus], kinds: Collection[FileKind] = PARTITION_KINDS
-) -> Iterator[OddFile]:
+) -> Iterator[UnusableFile]:
     """Yield the entries of a directory that no program can use as the files of these kinds that their names promise.
 
     These are directories, pipes, devices, and links that lead nowhere or are not followed. A link in the place of a
@@ -453,16 +453,18 @@ def odd_files(
             continue
         if name.state is not WorkState.IN_PLACE:
             if entry.is_symlink and entry.is_file:
-                yield OddFile(entry.path, "a symbolic link in the place of a file of an unfinished cleaning or split")
+                yield UnusableFile(
+                    entry.path, "a symbolic link in the place of a file of an unfinished cleaning or split"
+                )
             continue
         if entry.is_directory:
-            yield OddFile(entry.path, "a directory", is_directory=True)
+            yield UnusableFile(entry.path, "a directory", is_directory=True)
         elif entry.is_symlink:
-            what = _oddness_of_link(fs, entry.path)
+            what = _problem_of_link(fs, entry.path)
             if what is not None:
-                yield OddFile(entry.path, what)
+                yield UnusableFile(entry.path, what)
         elif not entry.is_file:
-            yield OddFile(entry.path, "a pipe, a socket or a device")
+            yield UnusableFile(entry.path, "a pipe, a socket or a device")
 
 
 def is_passed_over(entry: FileStatus) -> bool:
@@ -474,7 +476,7 @@ def is_passed_over(entry: FileStatus) -> bool:
     return entry.is_symlink and state in (WorkState.DELETED, WorkState.TEMPORARY)
 
 
-def _oddness_of_link(fs: Filesystem, path: str) -> str | None:
+def _problem_of_link(fs: Filesystem, path: str) -> str | None:
     try:
         fs.open_read(path).close()
     except PathNotFound:

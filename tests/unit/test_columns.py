@@ -60,7 +60,7 @@ def test_batch_columns_give_their_rows_back():
         columns,
         BatchColumns.from_array(np.array(rows, np.int64).T),
         columns.part(0, 9),
-        columns.chosen(range(9)),
+        columns.select(range(9)),
     ):
         assert list(one.rows()) == rows
         assert list(one.rows(2, 5)) == rows[2:5]
@@ -70,13 +70,13 @@ def test_batch_columns_give_their_rows_back():
         part = one.part(2, 7)
         assert list(part.part(1, 3).rows()) == rows[3:5]
         assert part.row(-1) == rows[6]
-        assert list(part.chosen([4, 0]).rows()) == [rows[6], rows[2]]
+        assert list(part.select([4, 0]).rows()) == [rows[6], rows[2]]
         assert part.array().T.tolist() == [list(row) for row in rows[2:7]]
-        assert list(one.part(4, 4).rows()) == list(one.chosen([]).rows()) == []
+        assert list(one.part(4, 4).rows()) == list(one.select([]).rows()) == []
         assert not one.all_valid()
-        assert one.chosen([0, 2, 3]).all_valid()
+        assert one.select([0, 2, 3]).all_valid()
         shift = 100 - rows[0].position
-        assert list(one.moved(100).rows()) == [row._replace(position=row.position + shift) for row in rows]
+        assert list(one.move_to(100).rows()) == [row._replace(position=row.position + shift) for row in rows]
         assert list(one.rows()) == rows  # and what was asked stays as it was
 
 
@@ -109,8 +109,6 @@ def test_record_columns_give_their_rows_back():
     columns = RecordColumns.from_rows(rows)
     assert list(columns.rows()) == rows
     assert list(columns.part(1, 4).rows()) == rows[1:4]
-    assert list(columns.numbered(9).rows()) == [(9 + at, *row[1:]) for at, row in enumerate(rows)]
-    assert list(columns.numbered(9).part(2, 3).rows()) == [(11, *rows[2][1:])]
     assert list(columns.rows()) == rows
     assert columns.all_valid()
     assert not RecordColumns.from_rows([*rows, (*rows[0][:-1], 0)]).all_valid()

@@ -12,7 +12,7 @@ from kafkalog_cli.change.manifest import FORMAT, RunState, decode, encode, read_
 from kafkalog_cli.change.removal import entries_below
 from kafkalog_cli.errors import Refused, UnsupportedFormat
 from kafkalog_cli.format import strict_json
-from kafkalog_cli.format.strict_json import parse, shown
+from kafkalog_cli.format.strict_json import parse, quote
 from tests.crash.journal_cases import OWN, PARTITION, PLANS, ROOT, RUN, partition, run_plan
 from tests.support.product_journal import apply
 
@@ -222,7 +222,7 @@ def test_no_run_gets_the_name_of_an_earlier_run_of_the_process(monkeypatch):
     assert names == [f"20261123T140000.000Z-append-{suffix}" for suffix in ("ab12", "cd34")]
 
 
-# -- How much a document may contain before it is parsed, and how a value is shown
+# -- How much a document may contain before it is parsed, and how a value is quoted
 
 
 OF_LISTS = b"[" + b" " * 30 + b"]"
@@ -238,5 +238,5 @@ def test_a_document_is_parsed_up_to_its_share_of_lists_and_values(monkeypatch, m
 
 
 def test_numbers_of_more_than_64_bits_are_not_shown():
-    assert [shown(2**63 - 1), shown(-(2**63) + 1)] == [str(2**63 - 1), str(-(2**63) + 1)]
-    assert [shown(2**63), shown(-(2**63))] == ["a number of many digits"] * 2
+    assert [quote(2**63 - 1), quote(-(2**63) + 1)] == [str(2**63 - 1), str(-(2**63) + 1)]
+    assert [quote(2**63), quote(-(2**63))] == ["a number of many digits"] * 2

@@ -286,7 +286,7 @@ class Cleaner:
     def _copy(self, chunk: Chunk, first: int, end: int) -> None:
         batches = chunk.batches.part(first, end)
         begin, last = batches.position[0] - chunk.position, batches.end_position - chunk.position
-        self._write(chunk.view[begin:last], batches.moved(self._out.position))
+        self._write(chunk.view[begin:last], batches.move_to(self._out.position))
 
     def _blocks(self, segment: Segment, chunk: Chunk, first: int, end: int) -> Iterator[RecordBlock]:
         return sound(self._reader.blocks(chunk, first, end), segment.log.path)

@@ -74,7 +74,7 @@ class CleanedSegments:
                 raise ValueError(f"no segment can hold the batch at offset {batches.base_offset[0]}")
             self._close()
             self._begin(int(batches.base_offset[done]))
-            self.write(data[size:], batches.part(done, count).moved(self.position))
+            self.write(data[size:], batches.part(done, count).move_to(self.position))
 
     def note_aborted(self, aborted: Sequence[AbortedTxn]) -> None:
         """Add aborted transactions, whose markers were just written, to the transaction index."""

@@ -27,11 +27,11 @@ class LargeBuffers:
     @contextmanager
     def job(self) -> Iterator[None]:
         """Make the calling thread a job until the end, which also gives back the turn."""
-        self._of_thread.taken = 0
+        self._of_thread.turns = 0
         try:
             yield
         finally:
-            for _ in range(self._of_thread.__dict__.pop("taken")):
+            for _ in range(self._of_thread.__dict__.pop("turns")):
                 self._lock.release()
 
     @contextmanager
@@ -41,16 +41,16 @@ class LargeBuffers:
             yield
             return
         self._lock.acquire()
-        self._of_thread.taken += 1
+        self._of_thread.turns += 1
         try:
             yield
         finally:
             if self._is_job():  # an iterator may be closed later, even in another thread
-                self._of_thread.taken -= 1
+                self._of_thread.turns -= 1
                 self._lock.release()
 
     def _is_job(self) -> bool:
-        return "taken" in self._of_thread.__dict__
+        return "turns" in self._of_thread.__dict__
 
 
 LARGE_BUFFERS = LargeBuffers()

@@ -241,7 +241,7 @@ class _Columns:
 
         positions, sizes = self._records[row], self._records[row + 1]
         if len(sizes) == 1 and sizes[0] > max(PART_BYTES, len(self._block.buffer) // 2):
-            return _lent(self._block.buffer, int(positions[0]), int(sizes[0]), type)
+            return _borrow(self._block.buffer, int(positions[0]), int(sizes[0]), type)
         sizes = np.where((positions == OUTSIDE) & (sizes > 0), 0, sizes)  # the bytes are missing
         ends = np.empty(len(sizes) + 1, dtype=np.int64)
         room = need_pyarrow().allocate_buffer(int(np.maximum(sizes, 0).sum()))  # Arrow's pool has warm pages
@@ -283,7 +283,7 @@ def _largest(records: Integers) -> int:
     return max(int(np.maximum(records[row + 1], 0).sum()) for row in (_KEY_ROW, _VALUE_ROW))
 
 
-def _lent(buffer: memoryview, position: int, size: int, type: Any) -> Any:  # noqa: A002
+def _borrow(buffer: memoryview, position: int, size: int, type: Any) -> Any:  # noqa: A002
     """Return a binary array with one value, which is a part of `buffer`."""
     import numpy as np
 

@@ -520,11 +520,11 @@ class _Pipeline:
             most = 0 if len(chunk.view) > LARGE_CHUNK_BYTES else CHUNKS_AHEAD
             del chunk, tasks  # they may be large
             while len(waiting) > most:
-                yield self._taken(waiting)
+                yield self._take_first(waiting)
         while waiting:
-            yield self._taken(waiting)
+            yield self._take_first(waiting)
 
-    def _taken(self, waiting: deque[tuple[Chunk, deque[_Task]]]) -> ChunkBlocks:
+    def _take_first(self, waiting: deque[tuple[Chunk, deque[_Task]]]) -> ChunkBlocks:
         chunk, tasks = waiting.popleft()
         return chunk, self._blocks(tasks)
 

@@ -197,7 +197,9 @@ class Scan:
                     self.fault = self._unless_end(scanned.fault)
                     return
                 if window.is_short and read_bytes - scanned.consumed_bytes < scanned.needed_bytes:
-                    self.fault = self._unless_end(window.fault or _shrunk(position + read_bytes, self.end))
+                    self.fault = self._unless_end(
+                        window.fault or _fault_of_shorter_file(position + read_bytes, self.end)
+                    )
                     return
                 wanted = max(self._chunk_bytes, scanned.needed_bytes)
                 if with_bytes:
@@ -218,7 +220,7 @@ class Scan:
         return scan(view, position, self.end, self.limits)
 
 
-def _shrunk(position: int, end: int) -> Fault:
+def _fault_of_shorter_file(position: int, end: int) -> Fault:
     return Fault(FaultKind.TRAILING_BYTES, position, "the file became shorter while it was read", end - position)
 
 

@@ -147,7 +147,7 @@ class MetadataImage:
         recovery = message.get("leaderRecoveryState", 0)
         if recovery not in (0, 1):
             raise CannotApply(f"leader recovery state {recovery}")
-        topic.partitions[message["partitionId"]] = _checked(
+        topic.partitions[message["partitionId"]] = _check_directories(
             PartitionRegistration(
                 replicas,
                 tuple(message["isr"]),
@@ -178,7 +178,7 @@ class MetadataImage:
         old = None if topic is None else topic.partitions.get(message["partitionId"])
         if topic is None or old is None:
             raise CannotApply(f"no partition {message['partitionId']} of the topic id {message['topicId']} exists")
-        topic.partitions[message["partitionId"]] = _checked(_changed(old, message))
+        topic.partitions[message["partitionId"]] = _check_directories(_apply_change(old, message))
 
     def _config(self, message: Message) -> None:
         resource = (message["resourceType"], message["resourceName"])
@@ -282,14 +282,14 @@ _HANDLERS: dict[int, Callable[[MetadataImage, Message], None]] = {
 }
 
 
-def _checked(partition: PartitionRegistration) -> PartitionRegistration:
+def _check_directories(partition: PartitionRegistration) -> PartitionRegistration:
     if len(partition.directories) not in (0, len(partition.replicas)):
         count = f"{len(partition.replicas)} replicas with {len(partition.directories)} directories"
         raise CannotApply(f"a partition has {count}")
     return partition
 
 
-def _changed(old: PartitionRegistration, message: Message) -> PartitionRegistration:
+def _apply_change(old: PartitionRegistration, message: Message) -> PartitionRegistration:
     """Return the partition after a change (PartitionRegistration.merge)."""
     replicas = _either(message.get("replicas"), old.replicas)
     leader = message.get("leader", NO_LEADER_CHANGE)

@@ -11,7 +11,7 @@ from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, moved_aside, moved_out, place_outside
 from kafkalog_cli.errors import ExitCode, Refused, Skipped, UnsupportedFormat, shell_word
 from kafkalog_cli.format.checkpoint import can_name
-from kafkalog_cli.log.partition import Partition, odd_files
+from kafkalog_cli.log.partition import Partition, unusable_files
 from kafkalog_cli.ops.change.policy_rules import Action as Action  # noqa: PLC0414  (re-exported with the table)
 from kafkalog_cli.ops.change.policy_rules import Intent as Intent  # noqa: PLC0414
 from kafkalog_cli.ops.change.policy_rules import (
@@ -153,7 +153,7 @@ def _twins(partition: Partition, intent: Intent) -> str | None:
 
 
 def _odd_files(partition: Partition, _: Intent) -> str | None:
-    found = [odd.path.rpartition("/")[2] for odd in odd_files(partition.fs, partition.entries)]
+    found = [odd.path.rpartition("/")[2] for odd in unusable_files(partition.fs, partition.entries)]
     if not found:
         return None
     moves = ", ".join(moved_aside(f"{partition.path}/{name}") for name in found)

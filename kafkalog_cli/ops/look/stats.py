@@ -200,7 +200,7 @@ class ContentsCollector:
         import numpy as np
 
         arrays = batches.arrays()
-        arrays = arrays if batches.all_valid() else arrays.chosen(np.flatnonzero(arrays.valid))
+        arrays = arrays if batches.all_valid() else arrays.select(np.flatnonzero(arrays.valid))
         if not len(arrays):
             return
         self._batches += len(arrays)
@@ -215,7 +215,7 @@ class ContentsCollector:
         most = int(arrays.records_count.max())
         if most >= 0:
             self._most_records = max(most, self._most_records or 0)
-        data = arrays.chosen(np.flatnonzero((arrays.producer_id >= 0) & (arrays.attributes & CONTROL_MASK == 0)))
+        data = arrays.select(np.flatnonzero((arrays.producer_id >= 0) & (arrays.attributes & CONTROL_MASK == 0)))
         if len(data):
             self._take_producers(data.producer_id, data.producer_epoch, data.records_count)
 

@@ -22,7 +22,7 @@ from kafkalog_cli.format.compression import CompressionFault, codec_name, decomp
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import MEBIBYTE, Limits
-from kafkalog_cli.format.records import ODD_HEADER, RecordBlock, RecordColumns, field_bytes
+from kafkalog_cli.format.records import UNUSUAL_HEADER, RecordBlock, RecordColumns, field_bytes
 from kafkalog_cli.ops.check.checks.aborted import NO_MARKER
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.check.checks.finding_kinds import MAX_TOLD, FindingKind
@@ -227,11 +227,12 @@ def _negative_lengths(block: RecordBlock) -> Iterator[tuple[int, str]]:
     records, told = block.records, NO_OFFSET
     sizes = records.key_size, records.value_size
     if not len(records) or (
-        min(least_and_largest(column)[0] for column in sizes) >= -1 and least_and_largest(records.valid)[1] < ODD_HEADER
+        min(least_and_largest(column)[0] for column in sizes) >= -1
+        and least_and_largest(records.valid)[1] < UNUSUAL_HEADER
     ):
         return
     for number in rows_where(
-        lambda key, value, valid: (key < -1) | (value < -1) | (valid == ODD_HEADER),
+        lambda key, value, valid: (key < -1) | (value < -1) | (valid == UNUSUAL_HEADER),
         records.key_size, records.value_size, records.valid,
     ):  # fmt: skip
         row = block.first_row + bisect_right(block.record_ends, number)

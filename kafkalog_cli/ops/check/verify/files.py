@@ -19,7 +19,7 @@ from kafkalog_cli.disk.names import (
 )
 from kafkalog_cli.errors import KafkalogError, Unreadable
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
-from kafkalog_cli.log.partition import Partition, is_passed_over, odd_files
+from kafkalog_cli.log.partition import Partition, is_passed_over, unusable_files
 from kafkalog_cli.log.reading.header import Headers
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
@@ -98,7 +98,7 @@ def _others(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     for link in filter(is_passed_over, partition.entries):
         message = "a symbolic link with the name of a deleted or temporary file: kafkalog does not touch it"
         yield finding(FindingKind.UNKNOWN_FILE, link.path, message)
-    odd_ones = [*odd_files(fs, partition.entries)]
+    odd_ones = [*unusable_files(fs, partition.entries)]
     steps = _NOTHING_REMAINS if odd_ones and _is_nothing_else(fs, partition, {odd.path for odd in odd_ones}) else ()
     for odd in odd_ones:
         message = f"{odd.what}, with the name of a file of Kafka"
@@ -122,7 +122,7 @@ def _leftovers(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     replaced = _replaced(fs, partition, bound)
     for left in partition.leftovers:
         path, state, offset = left.status.path, left.name.state, left.name.offset
-        if left.status.is_symlink:  # see `odd_files`
+        if left.status.is_symlink:  # see `unusable_files`
             continue
         if state in (WorkState.CLEANED, WorkState.SWAP) and offset_of_file_name(left.name.name) is None:
             yield finding(FindingKind.BAD_NAME, path, NO_OFFSET_IN_NAME)

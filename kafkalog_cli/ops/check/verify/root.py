@@ -13,7 +13,7 @@ from kafkalog_cli.format.checkpoint import BrokerReading, broker_reading
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, Shutdown
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.partition import OddFile
+from kafkalog_cli.log.partition import UnusableFile
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
@@ -117,7 +117,7 @@ def _fault_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
             yield found._replace(broker_effect=effect, steps=steps)
 
 
-def odd_root_finding(odd: OddFile) -> Finding:
+def odd_root_finding(odd: UnusableFile) -> Finding:
     """Return the finding about an entry at the root that has the name of a file of Kafka, but is not a usable file."""
     if odd.is_directory:
         return finding(FindingKind.FOREIGN_DIRECTORY, odd.path, "is not a partition directory")

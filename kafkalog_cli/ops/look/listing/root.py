@@ -21,7 +21,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.json_files import UNKNOWN_BROKER_EPOCH, decode_clean_shutdown
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, Shutdown, shutdown_of
-from kafkalog_cli.log.partition import OddFile, odd_files
+from kafkalog_cli.log.partition import UnusableFile, unusable_files
 from kafkalog_cli.ops.look.listing.broker_user import BrokerUser, broker_user
 from kafkalog_cli.results import FLAT, Named, PathName, keywords
 
@@ -111,7 +111,7 @@ class LogDirRoot:
     files: tuple[FileStatus, ...] = ()
     foreign: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
-    odd: tuple[OddFile, ...] = ()
+    odd: tuple[UnusableFile, ...] = ()
     offsets: dict[FileKind, dict[tuple[str, int], int]] = field(default_factory=dict)
     faults: tuple[LocatedFault, ...] = ()
     imports: ImportLeftovers = field(default_factory=ImportLeftovers)
@@ -183,7 +183,7 @@ def _root(fs: Filesystem, path: str, entries: list[FileStatus], partitions: froz
         tuple(entry for entry in entries if entry.is_file),
         foreign,
         others,
-        tuple(odd_files(fs, entries, ROOT_KINDS)),
+        tuple(unusable_files(fs, entries, ROOT_KINDS)),
         _offsets(files, notes),
         notes.found,
         imports,

@@ -42,7 +42,7 @@ def copied_records(block: RecordBlock, rows: Sequence[int]) -> RecordBlock:
         else:
             batch_rows.append(batch_row)
             record_ends.append(len(copied))
-    batches = block.batches.chosen(batch_rows)
+    batches = block.batches.select(batch_rows)
     records, counts = RecordColumns.from_rows(copied), column_of(record_ends)
     return RecordBlock(memoryview(data), batches, 0, len(batch_rows), counts, records)
 

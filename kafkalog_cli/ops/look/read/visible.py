@@ -100,7 +100,7 @@ class Visibility:
         seen: BatchColumns | None = batches
         damage = chunk.damage
         for is_cut, rows in _runs(kinds):
-            part = batches if len(rows) == len(batches) else batches.chosen(rows)
+            part = batches if len(rows) == len(batches) else batches.select(rows)
             yield VisibleChunk(chunk.view, chunk.position, part, chunk.is_v07, damage, seen, is_cut, out_of_order)
             seen, damage, out_of_order = None, None, ()
         if seen is not None:

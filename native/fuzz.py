@@ -31,7 +31,7 @@ SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g",
 ROOT = Path(__file__).resolve().parents[1]
 MOST = 300
 """The most records of a matrix."""
-CHARACTERS = "abcdefghijklmnopqrstuvwxyz" * 2 + "ßéàд日本€" * 3 + '"\\\n\x7f\x85\u2028\u0e01\ud7ff😀'
+CHARACTERS = "abcdefghijklmnopqrstuvwxyz" * 2 + "ßéàд日本€" * 3 + '"\\' * 4 + "\n\x7f\x85\u2028\u0e01\ud7ff😀"
 SURROGATE = re.compile(b"\xed[\xa0-\xbf]")
 SHOWN_ESCAPED = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 

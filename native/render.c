@@ -241,6 +241,14 @@ static inline Block block_at(const uint8_t *p)
     return x;
 }
 
+static inline Block quotes_of(Block x) { return equal(x, '"') | equal(x, '\\'); }
+
+/* A bit for each marked byte of two blocks, the first in the lowest. */
+static inline uint64_t marked(Block first, Block second)
+{
+    return (uint64_t)_mm_movemask_epi8((__m128i)first) | (uint64_t)_mm_movemask_epi8((__m128i)second) << BLOCK;
+}
+
 static inline int is_zero(Block x) { return _mm_movemask_epi8((__m128i)equal(x, 0)) == 0xFFFF; }
 
 /* Copies `size` bytes and returns 1 if they are characters of UTF-8 that are written as they are, of one to three bytes;
@@ -295,6 +303,35 @@ static uint8_t *put_json_escape(uint8_t *o, uint32_t code)
     return o;
 }
 
+/* Writes what is plain from `*from` on, and quotes and backslashes with their escapes; `*from` becomes the position after
+ * it. It ends at `stop` or at another character. There is room for two blocks more. */
+static inline uint8_t *put_quoted(uint8_t *o, const uint8_t **from, const uint8_t *stop, const uint8_t *readable)
+{
+    const uint8_t *p = *from;
+#if defined(__SSE2__)
+    while (p < stop && readable - p >= 4 * BLOCK) {
+        int64_t most = stop - p < 2 * BLOCK ? stop - p : 2 * BLOCK;
+        uint64_t unplain = marked(copy_block(o, p, JSON_PLAIN), copy_block(o + BLOCK, p + BLOCK, JSON_PLAIN));
+        uint64_t quotes = marked(quotes_of(block_at(p)), quotes_of(block_at(p + BLOCK)));
+        int64_t done = __builtin_ctzll((unplain & ~quotes) | (uint64_t)1 << most);
+        for (quotes &= ((uint64_t)1 << done) - 1; quotes; quotes &= quotes - 1, o++) {
+            int64_t at = __builtin_ctzll(quotes);
+            o[at] = '\\';
+            put_blocks(o + at + 1, p + at, 2 * BLOCK);
+        }
+        o += done;
+        p += done;
+        if (done < 2 * BLOCK) {
+            *from = p;
+            return o;
+        }
+    }
+#endif
+    int64_t plain = copy_plain(o, p, stop, readable, JSON_PLAIN);
+    *from = p + plain;
+    return o + plain;
+}
+
 /* Writes p to `stop` as the inside of a JSON string, at most six bytes for each and a block more; NULL if it is not
  * UTF-8. Escaped are also DEL, C1 controls and line separators, which terminals or line readers mishandle. */
 static uint8_t *put_json_text(uint8_t *o, const uint8_t *p, const uint8_t *stop, const uint8_t *readable)
@@ -302,9 +339,7 @@ static uint8_t *put_json_text(uint8_t *o, const uint8_t *p, const uint8_t *stop,
     if (copy_usual(o, p, stop - p, JSON_PLAIN))
         return o + (stop - p);
     while (p < stop) {
-        int64_t plain = copy_plain(o, p, stop, readable, JSON_PLAIN);
-        p += plain;
-        o += plain;
+        o = put_quoted(o, &p, stop, readable);
         while (p < stop && !is_plain(*p, JSON_PLAIN)) {
             int size = character_bytes(p, stop - p);
             if (!size)

@@ -59,16 +59,16 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     run = Run(context, output)
     run.show_reads()
     points = (_point(run.environment, at, now), _point(run.environment, since, now))
-    found = describe_cluster(run.fs, paths, metadata, *points, topics=frozenset(topic or ()))
-    parts = [one for one in ClusterPart if not part or one in part]
-    run.codes += found.codes
+    description = describe_cluster(run.fs, paths, metadata, *points, topics=frozenset(topic or ()))
+    parts = [each for each in ClusterPart if not part or each in part]
+    run.codes += description.codes
     counts = {}
     if run.lines is not None:
-        counts = write_objects(run.lines, found, parts)
+        counts = write_objects(run.lines, description, parts)
     else:
-        write_text(run.out, found, parts)
+        write_text(run.out, description, parts)
     code = run.end(**counts)
-    run.messages.report(*found.notes)
+    run.messages.report(*description.notes)
     return code
 
 
@@ -89,22 +89,22 @@ _OPTIONAL = frozenset({"adding_replicas", "removing_replicas", "recovering", "la
 """Columns that no row may have a value for; such a column is left out."""
 
 
-def write_text(out: ResultStream, found: ClusterDescription, parts: Collection[ClusterPart]) -> None:
+def write_text(out: ResultStream, description: ClusterDescription, parts: Collection[ClusterPart]) -> None:
     """Write the parts; with changes, only the changes. Parts without entries are left out."""
-    for line in _heading(found):
+    for line in _heading(description):
         out.write(f"{paint_of(out).wrapped(printable(line), indent='  ')}\n")
-    if found.changes is not None:
-        changes = [one for one in found.changes if one.part in parts]
+    if description.changes is not None:
+        changes = [change for change in description.changes if change.part in parts]
         out.write("\n" if changes else "\nno differences\n")
         for change in changes:
             out.write(printable(f"{change.part.value}: {change.name}: {change.change}") + "\n")
-            for one in change.fields if change.change == "changed" else ():
-                out.write(printable(f"  {one.field}: {one.before or NOTHING} -> {one.after or NOTHING}") + "\n")
-    elif found.entries is not None:
+            for field in change.fields if change.change == "changed" else ():
+                out.write(printable(f"  {field.field}: {field.before or NOTHING} -> {field.after or NOTHING}") + "\n")
+    elif description.entries is not None:
         for part in parts:
-            _write_part(out, part.value, [*found.entries[part].values()])
-    _write_part(out, "partitions on disk", found.local_partitions)
-    _write_part(out, "partitions on disk that the cluster does not give to their place", found.misplaced)
+            _write_part(out, part.value, [*description.entries[part].values()])
+    _write_part(out, "partitions on disk", description.local_partitions)
+    _write_part(out, "partitions on disk that the cluster does not give to their place", description.misplaced)
 
 
 def _write_part(out: ResultStream, title: str, entries: Sequence[Entry | tuple[object, ...]]) -> None:
@@ -138,8 +138,8 @@ def _value(name: str, entry: Any) -> str | None:
     return "yes" if value is True else text_of(value) or None
 
 
-def _heading(found: ClusterDescription) -> Iterator[str]:
-    metadata = found.metadata
+def _heading(description: ClusterDescription) -> Iterator[str]:
+    metadata = description.metadata
     if metadata is None:
         yield "no metadata log: this is what the disk itself shows"
     else:
@@ -153,23 +153,23 @@ def _heading(found: ClusterDescription) -> Iterator[str]:
         producer = metadata.registry.next_producer_id
         if producer is not None:
             yield f"next producer id: {producer}"
-    for broker in found.brokers:
+    for broker in description.brokers:
         node, cluster = cell(broker.node_id), cell(broker.cluster_id)
-        yield f"{broker.path}: node {node} of cluster {cluster} ({_mode(broker, found)})"
+        yield f"{broker.path}: node {node} of cluster {cluster} ({_mode(broker, description)})"
 
 
-def _mode(broker: LocalBroker, found: ClusterDescription) -> str:
+def _mode(broker: LocalBroker, description: ClusterDescription) -> str:
     if broker.version:
         return "KRaft"
     # A broker that migrates to KRaft has a metadata log, and keeps the file of version 0 also after the migration.
-    return "ZooKeeper" if found.metadata is None else "meta.properties of ZooKeeper"
+    return "ZooKeeper" if description.metadata is None else "meta.properties of ZooKeeper"
 
 
-def write_objects(lines: JsonLines, found: ClusterDescription, parts: Collection[ClusterPart]) -> dict[str, int]:
+def write_objects(lines: JsonLines, description: ClusterDescription, parts: Collection[ClusterPart]) -> dict[str, int]:
     """Write the objects of the parts, and return the counts of the summary; with changes, only the changes."""
-    entries: list[Entry | EntryChange] = [change for change in found.changes or () if change.part in parts]
-    if found.changes is None and found.entries is not None:
-        entries = [entry for part in parts for entry in found.entries[part].values()]
-    state = () if found.metadata is None else (ClusterState(found.metadata),)
-    lines.results((*state, *found.brokers, *entries, *found.local_partitions, *found.misplaced))
-    return {"entries": len(entries), "misplaced": len(found.misplaced)}
+    entries: list[Entry | EntryChange] = [change for change in description.changes or () if change.part in parts]
+    if description.changes is None and description.entries is not None:
+        entries = [entry for part in parts for entry in description.entries[part].values()]
+    state = () if description.metadata is None else (ClusterState(description.metadata),)
+    lines.results((*state, *description.brokers, *entries, *description.local_partitions, *description.misplaced))
+    return {"entries": len(entries), "misplaced": len(description.misplaced)}

@@ -120,7 +120,7 @@ def compact(  # noqa: PLR0913
     keys = None if erase_keys is None else keys_to_erase(
         environment.fs, erase_keys, partitions, decoding, is_ndjson=input != "lines"
     )  # fmt: skip
-    found = compact_each(
+    outcome = compact_each(
         call,
         partitions,
         force=force,
@@ -134,10 +134,10 @@ def compact(  # noqa: PLR0913
     )
     if keys is not None and run.missing:
         run.report(_note_of_missing(keys, run.missing, erase_keys or ""))
-        found = replace(found, exit_code=found.exit_code or ExitCode.WARNINGS)
+        outcome = replace(outcome, exit_code=outcome.exit_code or ExitCode.WARNINGS)
     if rows:
         write_table(run.run.out, _DRY_RUN_COLUMNS, rows)
-    return run.finish(found)
+    return run.finish(outcome)
 
 
 class _Compacting(Changes):
@@ -215,10 +215,10 @@ def _note_of_missing(keys: KeyFile, lines: set[int], path: str) -> Note:
     """Return a warning with the keys in these lines, which are in no record."""
     missing = [f"line {line}: {key}" for line, key in keys.shown() if line in lines]
     more = f", and {len(missing) - _MOST_MISSING} more" if len(missing) > _MOST_MISSING else ""
-    shown = ", ".join(missing[:_MOST_MISSING])
-    what = f"{len(missing)} of {counted(len(keys.shown()), 'key')} in no record: {shown}{more}"
+    listed = ", ".join(missing[:_MOST_MISSING])
+    summary = f"{len(missing)} of {counted(len(keys.shown()), 'key')} in no record: {listed}{more}"
     why = "Quotes and blanks are part of a key, and --input has to fit the file"
-    return Note("keys", f"{what}. {why}", path)
+    return Note("keys", f"{summary}. {why}", path)
 
 
 _MOST_MISSING = 1000
@@ -311,17 +311,17 @@ def _outcome(outcome: Compaction) -> str:
     counts = outcome.counts
     sources = sum(len(each.sources) for each in outcome.segments)
     made = sum(len(each.made) for each in outcome.segments)
-    parts = [
+    words = [
         f"cleaned up to {outcome.end_offset}",
         f"{counted(sources, 'segment')} into {made}",
         f"{counts.records_kept} of {counts.records_read} records kept",
         _written(outcome),
     ]
     if counts.causes.keyless:
-        parts.append(f"{counted(counts.causes.keyless, 'record')} without a key removed")
+        words.append(f"{counted(counts.causes.keyless, 'record')} without a key removed")
     if counts.lost_ends:
-        parts.append("the last message of the round removed, where a broker's cleaner fails")
-    return ", ".join(parts)
+        words.append("the last message of the round removed, where a broker's cleaner fails")
+    return ", ".join(words)
 
 
 def _written(outcome: Compaction) -> str:
@@ -419,9 +419,9 @@ def _erasure_lines(plan: CompactPlan) -> Iterator[str]:
     keys = f"{len(erasure.keys)} of {counted(erasure.wanted, 'key')}"
     yield f"  {'erased' if is_done else 'to be erased'}: {records} of {keys}"
     for key in erasure.keys:
-        shown = ", ".join(map(str, key.offsets[:_MOST_OFFSETS]))
+        offsets_text = ", ".join(map(str, key.offsets[:_MOST_OFFSETS]))
         more = f", ... to {key.last_offset}" if key.records > _MOST_OFFSETS else ""
-        offsets = f"at {'offset' if key.records == 1 else 'offsets'} {shown}{more}"
+        offsets = f"at {'offset' if key.records == 1 else 'offsets'} {offsets_text}{more}"
         yield f"  key of line {key.line}: {counted(key.records, 'record')}, {offsets}"
     for word, logs in (("before", erasure.before), ("after", erasure.after or ())):
         for log in logs:

@@ -74,16 +74,16 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     text = "\n".join(word for word in words[1:] if word not in paths)
     examinations = examine(run.call_context, options, [words[0], *paths], text, level)
     counts = Counter[str]()
-    for number, found in enumerate(examinations):
+    for number, examination in enumerate(examinations):
         if run.lines is not None:
-            counts.update(_write_objects(run.lines, found))
+            counts.update(_write_objects(run.lines, examination))
             continue
         run.write_lines([""] if number else [])
-        run.write_lines(DoctorText(paint_of(run.out)).lines(found))
-    run.codes += [found.exit_code for found in examinations]
+        run.write_lines(DoctorText(paint_of(run.out)).lines(examination))
+    run.codes += [examination.exit_code for examination in examinations]
     code = run.end(**counts)
-    run.messages.report(*(note for found in examinations for note in found.notes))
-    if any(found.text_is_unknown for found in examinations):
+    run.messages.report(*(note for examination in examinations for note in examination.notes))
+    if any(examination.text_is_unknown for examination in examinations):
         run.messages.warn("unknown-text", "no page of docs/broker-messages is about this text")
     return code
 
@@ -93,21 +93,21 @@ def _is_path(fs: Filesystem, word: str) -> bool:
     return bool(re.fullmatch(r"(\.{0,2}|~)/\S*", word)) or (len(word) < _LONGEST_PATH and fs.status(word) is not None)
 
 
-def _write_objects(lines: JsonLines, found: Examination) -> dict[str, int]:
+def _write_objects(lines: JsonLines, examination: Examination) -> dict[str, int]:
     """Write all objects, and return the counts of the summary."""
-    lines.result(found)
-    for number, step in enumerate(found.steps, 1):
+    lines.result(examination)
+    for number, step in enumerate(examination.steps, 1):
         lines.result(step, number=number)
     counts = dict.fromkeys(Severity, 0)
-    for verification in found.verifications:
-        for one in verification.located:
-            counts[one.finding.severity] += 1
-            lines.result(one)
-    lines.results(found.lines)
-    for number, command in enumerate(found.commands, 1):
+    for verification in examination.verifications:
+        for located in verification.located:
+            counts[located.finding.severity] += 1
+            lines.result(located)
+    lines.results(examination.lines)
+    for number, command in enumerate(examination.commands, 1):
         lines.result(command, number=number)
     of_severity = {name: counts[severity] for severity, name in OF_SEVERITY.items()}
-    return {"steps": len(found.steps), **of_severity, "commands": len(found.commands)}
+    return {"steps": len(examination.steps), **of_severity, "commands": len(examination.commands)}
 
 
 _STOPPED = {
@@ -149,14 +149,14 @@ class DoctorText:
     def __init__(self, paint: Paint) -> None:
         self._paint = paint
 
-    def lines(self, found: Examination) -> Iterator[str]:
+    def lines(self, examination: Examination) -> Iterator[str]:
         """Yield the lines of all parts."""
-        yield self._paint.wrapped(_heading(found.root, found.partitions), indent="  ")
+        yield self._paint.wrapped(_heading(examination.root, examination.partitions), indent="  ")
         for title, lines in (
-            ("From the broker's log", [*self._broker_lines(found.lines)]),
-            ("At its next start, the broker", [*self._steps(found)]),
-            ("Damage and warnings", [*self._findings(found)]),
-            ("Next commands, the safest first", [*self._commands(found.commands)]),
+            ("From the broker's log", [*self._broker_lines(examination.lines)]),
+            ("At its next start, the broker", [*self._steps(examination)]),
+            ("Damage and warnings", [*self._findings(examination)]),
+            ("Next commands, the safest first", [*self._commands(examination.commands)]),
         ):
             if lines:
                 yield ""
@@ -174,10 +174,10 @@ class DoctorText:
             yield self._wrapped(f"    Risk: {line.message.at_stake}", "    ")
             yield f"    Page: {_PAGES}/{line.message.slug}.md"
 
-    def _steps(self, found: Examination) -> Iterator[str]:
-        alike = [(step.action, step.kind or step.message) for step in found.steps]
-        each = ([self._step(number, step, found.root.path)] for number, step in enumerate(found.steps, 1))
-        return _first_of_alike("step", alike, each)
+    def _steps(self, examination: Examination) -> Iterator[str]:
+        alike = [(step.action, step.kind or step.message) for step in examination.steps]
+        lines = ([self._step(number, step, examination.root.path)] for number, step in enumerate(examination.steps, 1))
+        return _first_of_alike("step", alike, lines)
 
     def _step(self, number: int, step: StartStep, log_dir: str) -> str:
         word = _ACTIONS[step.action]
@@ -186,26 +186,28 @@ class DoctorText:
             return self._paint.coloured(text, word, self._paint.bad)
         return text
 
-    def _findings(self, found: Examination) -> Iterator[str]:
-        all_found = [one for each in found.verifications for one in each.findings if one.severity is not Severity.INFO]
-        all_found.sort(key=lambda one: one.severity is not Severity.CORRUPTION)
-        for one in all_found[:_MOST_FINDINGS]:
-            yield self._finding(one, found.root.path)
-        if len(all_found) > _MOST_FINDINGS:
-            more = counted(len(all_found) - _MOST_FINDINGS, "more finding")
-            yield f"  {more}: kafkalog verify {shell_word(found.root.path)}"
+    def _findings(self, examination: Examination) -> Iterator[str]:
+        everything = (finding for verification in examination.verifications for finding in verification.findings)
+        findings = [finding for finding in everything if finding.severity is not Severity.INFO]
+        findings.sort(key=lambda finding: finding.severity is not Severity.CORRUPTION)
+        for finding in findings[:_MOST_FINDINGS]:
+            yield self._finding(finding, examination.root.path)
+        if len(findings) > _MOST_FINDINGS:
+            more = counted(len(findings) - _MOST_FINDINGS, "more finding")
+            yield f"  {more}: kafkalog verify {shell_word(examination.root.path)}"
 
-    def _finding(self, one: Finding, log_dir: str) -> str:
-        at = "" if one.position is None else f" at byte {one.position}"
-        word = one.severity.value
-        text = self._wrapped(f"  {word}: {_below(one.path, log_dir)}{at}: {one.message} [{one.kind.value}]", "    ")
-        bad = one.severity is Severity.CORRUPTION
+    def _finding(self, finding: Finding, log_dir: str) -> str:
+        where = "" if finding.position is None else f" at byte {finding.position}"
+        word = finding.severity.value
+        path = _below(finding.path, log_dir)
+        text = self._wrapped(f"  {word}: {path}{where}: {finding.message} [{finding.kind.value}]", "    ")
+        bad = finding.severity is Severity.CORRUPTION
         return self._paint.coloured(text, word, self._paint.bad if bad else self._paint.warning)
 
     def _commands(self, commands: tuple[NextCommand, ...]) -> Iterator[str]:
         alike = [(command.argv[:2], command.why) for command in commands]
-        each = (self._command(number, command) for number, command in enumerate(commands, 1))
-        return _first_of_alike("command", alike, each)
+        lines = (self._command(number, command) for number, command in enumerate(commands, 1))
+        return _first_of_alike("command", alike, lines)
 
     def _command(self, number: int, command: NextCommand) -> list[str]:
         if not command.argv:
@@ -238,9 +240,9 @@ def _first_of_alike(what: str, alike: Sequence[object], each: Iterable[list[str]
 
 
 def _heading(root: LogDirRoot, partitions: int) -> str:
-    of = [] if root.meta is None or root.meta.node_id is None else [f"broker {root.meta.node_id}"]
-    of += [] if root.meta is None or root.meta.cluster_id is None else [f"cluster {root.meta.cluster_id}"]
-    parts = [*of, counted(partitions, "partition"), _STOPPED[root.shutdown]]
+    names = [] if root.meta is None or root.meta.node_id is None else [f"broker {root.meta.node_id}"]
+    names += [] if root.meta is None or root.meta.cluster_id is None else [f"cluster {root.meta.cluster_id}"]
+    parts = [*names, counted(partitions, "partition"), _STOPPED[root.shutdown]]
     return printable(f"{root.path}: {', '.join(parts)}")
 
 

@@ -104,7 +104,7 @@ def export(context: Context, options: ExportOptions) -> int:
     request.check()
     partitions = exported_partitions(run.fs, paths, selection)
     if not options.quiet:
-        run.lock_warnings.about_partitions(*(one.path for one in partitions))
+        run.lock_warnings.about_partitions(*(partition.path for partition in partitions))
     lines = ExportLines() if request.format is FileFormat.JSON else None
     command = [*paths, selection.text, str(request.range), request.codec, options.mode.value]
     now_ms = run.environment.now_ms()
@@ -163,13 +163,13 @@ def _write_objects(lines: JsonLines, result: ExportResult, output: str) -> dict[
     for files, of_earlier_run in ((result.completed, True), (result.files, False)):
         for file in files:
             lines.result(file, path=f"{output}/{file.path}", of_earlier_run=of_earlier_run)
-    made = [*result.completed, *result.files]
+    files_made = [*result.completed, *result.files]
     return {
-        "files": len(made),
-        "topics": len({one.topic for one in made}),
-        "partitions": len({(one.topic, one.partition) for one in made}),
-        "records": sum(one.records for one in made),
-        "bytes": sum(one.size_bytes for one in made),
+        "files": len(files_made),
+        "topics": len({file.topic for file in files_made}),
+        "partitions": len({(file.topic, file.partition) for file in files_made}),
+        "records": sum(file.records for file in files_made),
+        "bytes": sum(file.size_bytes for file in files_made),
         "of_earlier_run": len(result.completed),
         "damaged": len(result.damage) + result.untold,
         "gaps": len(result.gaps),
@@ -178,7 +178,7 @@ def _write_objects(lines: JsonLines, result: ExportResult, output: str) -> dict[
 
 def _lines(files: Sequence[MadeFile], seconds: float) -> Iterator[str]:
     """Yield a line per topic, and the sum of several; the last has the duration of the run."""
-    by_topic = groupby(sorted(files, key=lambda one: one.topic), key=lambda one: one.topic)
+    by_topic = groupby(sorted(files, key=lambda file: file.topic), key=lambda file: file.topic)
     lines = [f"{printable(topic)}: {_counted([*group])}" for topic, group in by_topic]
     if len(lines) != 1:
         lines.append(f"{len(lines)} topics: {_counted(files)}")
@@ -187,7 +187,7 @@ def _lines(files: Sequence[MadeFile], seconds: float) -> Iterator[str]:
 
 
 def _counted(files: Sequence[MadeFile]) -> str:
-    records, size_bytes = sum(one.records for one in files), sum(one.size_bytes for one in files)
-    partitions = len({(one.topic, one.partition) for one in files})
-    places = f"{counted(partitions, 'partition')} in {counted(len(files), 'file')}"
-    return f"{counted(records, 'record')} of {places}, {sized(size_bytes)}"
+    records, size_bytes = sum(file.records for file in files), sum(file.size_bytes for file in files)
+    partitions = len({(file.topic, file.partition) for file in files})
+    where = f"{counted(partitions, 'partition')} in {counted(len(files), 'file')}"
+    return f"{counted(records, 'record')} of {where}, {sized(size_bytes)}"

@@ -129,16 +129,16 @@ def find(context: Context, options: FindOptions) -> int:
     is_text = not run.as_json and options.kcat_format is None
     if is_text:
         form = partial(found_form, fields, request.conditions, paint_of(run.out) if run.out.is_terminal else None)
-    chosen = run.select_served(options.paths, options.topics.selection)
-    decoder = run.decoder_of(options.contents.decoding, [partition.path for partition in chosen])
-    run.progress.begin("find", sum(map(log_bytes, chosen)))
+    partitions = run.select_served(options.paths, options.topics.selection)
+    decoder = run.decoder_of(options.contents.decoding, [partition.path for partition in partitions])
+    run.progress.begin("find", sum(map(log_bytes, partitions)))
     events = find_records(
-        *(run.fs, chosen, replace(request, decoder=decoder)),
+        *(run.fs, partitions, replace(request, decoder=decoder)),
         jobs=options.jobs or default_jobs(), advance=partial(_advance, run.progress),
     )  # fmt: skip
-    done: list[SearchedPartition] = []
+    searched: list[SearchedPartition] = []
     has_output = False
-    printers = (PartitionPrinter(run, partition, form, decoder) for partition in chosen)
+    printers = (PartitionPrinter(run, partition, form, decoder) for partition in partitions)
     printer, is_new = next(printers), False
     with closing(events):
         for event in events:
@@ -153,15 +153,15 @@ def find(context: Context, options: FindOptions) -> int:
             elif isinstance(event, SearchedPartition):
                 if printer.report_undecoded():
                     event.code = combined_exit_code([event.code, ExitCode.WARNINGS])
-                done.append(event)
+                searched.append(event)
                 if options.only_counts:
                     _print_count(run, event)
                 printer, is_new = next(printers, printer), has_output and has_context
             else:
                 printer.report(event)
-    matches, matching = sum(one.matches for one in done), sum(one.matches > 0 for one in done)
-    run.codes.append(_exit_code(done))
-    return run.end(matches=matches, partitions=len(done), matching_partitions=matching)
+    matches, matching = sum(result.matches for result in searched), sum(result.matches > 0 for result in searched)
+    run.codes.append(_exit_code(searched))
+    return run.end(matches=matches, partitions=len(searched), matching_partitions=matching)
 
 
 def _advance(progress: Progress, size_bytes: int, path: str = "", /) -> None:
@@ -205,7 +205,7 @@ def _conditions(options: FindOptions) -> Conditions:
         name, sign, value = text.partition("=")
         headers.append(HeaderCondition(bytes_as_given(name), bytes_of(value) if sign else None))
     key_format = options.contents.key_format
-    paths = (parse_json_condition(one, has_keys=key_format is not None) for one in options.json_path or ())
+    paths = (parse_json_condition(text, has_keys=key_format is not None) for text in options.json_path or ())
     return Conditions(
         None if options.key is None else WantedKey(options.key, key_format),
         None if options.value is None else bytes_as_given(options.value),
@@ -213,10 +213,10 @@ def _conditions(options: FindOptions) -> Conditions:
     )  # fmt: skip
 
 
-def _exit_code(done: list[SearchedPartition]) -> ExitCode:
+def _exit_code(searched: list[SearchedPartition]) -> ExitCode:
     """Return the code of damage or failures; without any, FAILURE if nothing matches."""
-    code = combined_exit_code([one.code for one in done])
-    if code is ExitCode.OK and not any(one.matches for one in done):
+    code = combined_exit_code([result.code for result in searched])
+    if code is ExitCode.OK and not any(result.matches for result in searched):
         return ExitCode.FAILURE
     return code
 
@@ -260,8 +260,8 @@ class _Coloured(NamedTuple):
 
     def _text(self, name: str, buffer: memoryview, row: Row) -> bytes | None:
         if name == "headers":
-            found = header_views(buffer, row[7], row[8])
-            texts = (f"{printable(java_string(bytes(key)))}:{self._shown(value)}" for key, value in found)
+            headers = header_views(buffer, row[7], row[8])
+            texts = (f"{printable(java_string(bytes(key)))}:{self._shown(value)}" for key, value in headers)
             return ",".join(texts).encode() if row[8] else None
         if self.values is not None:
             text = decoded_text(self.values, name, buffer, row, escape=True)
@@ -273,13 +273,13 @@ class _Coloured(NamedTuple):
     def _shown(self, view: memoryview | None) -> str:
         if view is None:
             return "null"
-        data, parts, done = bytes(view), [], 0
+        data, texts, done = bytes(view), [], 0
         for begin, end in self.conditions.spans(data):
             first, last = _whole_characters(data, max(begin, done), max(end, done))
             if first < last:
-                parts += [_escaped(data[done:first]), self.paint.bad(_escaped(data[first:last]))]
+                texts += [_escaped(data[done:first]), self.paint.bad(_escaped(data[first:last]))]
                 done = last
-        return "".join([*parts, _escaped(data[done:])])
+        return "".join([*texts, _escaped(data[done:])])
 
 
 def _whole_characters(data: bytes, begin: int, end: int) -> tuple[int, int]:

@@ -157,16 +157,16 @@ def _job(environment: Environment, options: ImportOptions, request: ImportReques
     fs, log_dir = environment.fs, os.path.abspath(options.log_dir)  # noqa: PTH100 - links are not followed
     broker = None if settings.broker_config is None else read_broker_properties(fs, settings.broker_config)
     named_dirs = "" if broker is None else broker.get("log.dirs", broker.get("log.dir", ""))
-    theirs = [one.strip() for one in named_dirs.split(",")]
-    others = [one for one in theirs if one and os.path.realpath(one) != os.path.realpath(log_dir)]
-    if any(theirs) and len(others) == len([one for one in theirs if one]):
+    of_broker = [path.strip() for path in named_dirs.split(",") if path.strip()]
+    others = [path for path in of_broker if os.path.realpath(path) != os.path.realpath(log_dir)]
+    if of_broker and len(others) == len(of_broker):
         raise Refused(path=log_dir, reason=f"it is none of the log.dirs of {settings.broker_config}")
     source = SettingsSource(
         fs, parse_topic_settings(config), broker,
         metadata_path=settings.metadata, log_dirs=[log_dir, *others],
     )  # fmt: skip
     policy = LockPolicy(int(safety.wait * 1000), safety.assume_offline)
-    command = command_of([os.path.abspath(one) for one in options.inputs], request, tuple(config))  # noqa: PTH100
+    command = command_of([os.path.abspath(path) for path in options.inputs], request, tuple(config))  # noqa: PTH100
     named = [*options.inputs, options.log_dir, settings.broker_config, settings.metadata]
     repeat = shell_line(environment.argv, [path for path in named if path])
     return Import(
@@ -188,7 +188,7 @@ def _print(run: Run, options: ImportOptions, result: ImportResult, seconds: floa
         run.lines.results(result.partitions(log_dir, dry_run=dry_run))
     elif result.plan is not None:
         run.write_lines(_lines(result, log_dir, seconds, dry_run=dry_run))
-    records = sum(one.built.records for one in result.done)
+    records = sum(partition.built.records for partition in result.done)
     earlier = {"completed": len(result.completed.placed), "lost": len(result.completed.lost)}
     run.codes.append(result.exit_code)
     return run.end(partitions=len(result.done), records=records, **earlier)
@@ -203,18 +203,20 @@ def _lines(result: ImportResult, log_dir: str, seconds: float, *, dry_run: bool)
     if dry_run:
         yield from _planned(plan, offsets)
         return
-    for one in result.done:
-        built = one.built
-        line = f"{printable(one.topic)}-{one.partition}: {counted(built.records, 'record')}"
+    for partition in result.done:
+        built = partition.built
+        line = f"{printable(partition.topic)}-{partition.partition}: {counted(built.records, 'record')}"
         line += f", offsets {built.first_offset} to {built.end_offset - 1}" if built.records else ""
         line += f", {sized(built.size_bytes)} in {counted(built.segments, 'segment')}"
         line += f", {built.transactional} of transactions, without transactions now" if built.transactional else ""
-        yield line + (f"; read back the same, sha256 {one.proof.digest}" if one.proof is not None else "")
-    for topic, found in plan.ids.items():
-        if found.topic_id is not None:
-            yield f"{printable(topic)}: topic id {found.topic_id} ({found.said_by})"
+        yield line + (f"; read back the same, sha256 {partition.proof.digest}" if partition.proof is not None else "")
+    for topic, origin in plan.ids.items():
+        if origin.topic_id is not None:
+            yield f"{printable(topic)}: topic id {origin.topic_id} ({origin.said_by})"
     yield "to undo the import before a broker starts, remove the directories of these partitions"
-    records, size = (sum(getattr(one.built, name) for one in result.done) for name in ("records", "size_bytes"))
+    records, size = (
+        sum(getattr(partition.built, name) for partition in result.done) for name in ("records", "size_bytes")
+    )
     directories = f"{counted(len(result.done), 'partition')} of {printable(log_dir)}"
     yield f"{directories}: {counted(records, 'record')}, {offsets}, {sized(size)}, {spent(seconds)}"
 
@@ -222,8 +224,8 @@ def _lines(result: ImportResult, log_dir: str, seconds: float, *, dry_run: bool)
 def _planned(plan: ImportPlan, offsets: str) -> Iterator[str]:
     for job in plan.jobs or ():
         rows = "" if job.rows < 0 else f"{counted(job.rows, 'row')} of "
-        found = plan.ids[job.topic]
-        topic_id = "no topic id" if found.topic_id is None else f"topic id {found.topic_id} ({found.said_by})"
+        origin = plan.ids[job.topic]
+        topic_id = "no topic id" if origin.topic_id is None else f"topic id {origin.topic_id} ({origin.said_by})"
         files = f"{rows}{counted(len(job.files), 'file')}, {sized(job.size_bytes)}"
         yield f"{printable(job.name)}: would be made of {files}; {offsets}; {topic_id}"
     if plan.jobs is None:

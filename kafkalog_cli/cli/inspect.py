@@ -63,13 +63,13 @@ def inspect(  # noqa: PLR0913
         check_named_file(run.fs, html)
     inspected: list[InspectedPartition] = []
 
-    def show(found: InspectedPartition) -> None:
-        inspected.append(found)
+    def show(partition: InspectedPartition) -> None:
+        inspected.append(partition)
         if run.lines is not None:
-            run.lines.result(found)
+            run.lines.result(partition)
 
     reports = Reports(run, show)
-    found = inspect_partitions(paths, **reports.options(topics, Safety(now=now), settings=settings))
+    outcome = inspect_partitions(paths, **reports.options(topics, Safety(now=now), settings=settings))
     if html is not None:
         from kafkalog_cli.output.inspect_page import inspect_page
 
@@ -77,13 +77,13 @@ def inspect(  # noqa: PLR0913
     if not run.as_json:
         write_inspected(run.out, inspected)
     return reports.end(
-        found,
-        partitions=found.partitions,
-        segments=sum(len(one.segments) for one in inspected),
-        bytes=sum(one.size_bytes for one in inspected),
-        holes=sum(one.hole_count for one in inspected),
-        open_transactions=sum(len(one.open_transactions or ()) for one in inspected),
-        removable_bytes=sum(one.retention.removable_bytes for one in inspected if one.retention is not None),
+        outcome,
+        partitions=outcome.partitions,
+        segments=sum(len(partition.segments) for partition in inspected),
+        bytes=sum(partition.size_bytes for partition in inspected),
+        holes=sum(partition.hole_count for partition in inspected),
+        open_transactions=sum(len(partition.open_transactions or ()) for partition in inspected),
+        removable_bytes=sum(row.retention.removable_bytes for row in inspected if row.retention is not None),
         failures=reports.failures,
     )
 
@@ -101,12 +101,12 @@ def write_inspected(out: ResultStream, partitions: list[InspectedPartition]) -> 
         axis = f"over time: bytes from {iso_time(span[0])} to {iso_time(span[1])}, {_about(cell_ms)} per cell"
         out.write(f"\n{paint.wrapped(axis, indent='  ')}\n")
     if len(partitions) == 1 and partitions[0].segments:
-        (found,) = partitions
-        shown = found.segments[:_MOST_SEGMENTS]
+        (partition,) = partitions
+        segments = partition.segments[:_MOST_SEGMENTS]
         out.write("\n")
-        write_table(out, _segment_columns(span), shown)
-        if len(shown) < len(found.segments):
-            out.write(f"{counted(len(found.segments) - len(shown), 'segment')} more in JSON output\n")
+        write_table(out, _segment_columns(span), segments)
+        if len(segments) < len(partition.segments):
+            out.write(f"{counted(len(partition.segments) - len(segments), 'segment')} more in JSON output\n")
     lines = [*_details(partitions)]
     out.write("\n" if lines else "")
     for line in lines[:_MOST_DETAILS]:
@@ -118,20 +118,20 @@ def write_inspected(out: ResultStream, partitions: list[InspectedPartition]) -> 
 def _details(partitions: Sequence[InspectedPartition]) -> Iterator[str]:
     """Yield lines about partitions, and each reason why something is not known once."""
     unknown: dict[str, list[str]] = {}
-    for found in partitions:
-        name = printable(found.partition.name)
-        for line in _facts(found):
+    for partition in partitions:
+        name = printable(partition.partition.name)
+        for line in _detail_lines(partition):
             yield f"{name}: {line}"
-        for reason in found.unknown_because:
+        for reason in partition.unknown_because:
             unknown.setdefault(reason, []).append(name)
     for reason, names in unknown.items():
         more = f" and {len(names) - 3} more" if len(names) > 4 else ""
         yield f"{', '.join(names[:3] if more else names)}{more}: {printable(reason)}"
 
 
-def _sentences(found: InspectedPartition) -> list[str]:
+def _sentences(partition: InspectedPartition) -> list[str]:
     """Return the details of one partition, for the page."""
-    return [*_facts(found), *map(printable, found.unknown_because)]
+    return [*_detail_lines(partition), *map(printable, partition.unknown_because)]
 
 
 def _partition_columns(span: tuple[int, int] | None) -> tuple[Column, ...]:
@@ -167,8 +167,8 @@ def _segment_columns(span: tuple[int, int] | None) -> tuple[Column, ...]:
     )
 
 
-def _over_time(found: InspectedPartition, span: tuple[int, int] | None) -> str | None:
-    times = found.bytes_over_time
+def _over_time(partition: InspectedPartition, span: tuple[int, int] | None) -> str | None:
+    times = partition.bytes_over_time
     return None if span is None or not times.counts else bars_text(times.bars(*span, _CELLS))
 
 
@@ -196,24 +196,24 @@ def _about(milliseconds: int) -> str:
     return time_span(milliseconds)
 
 
-def _facts(found: InspectedPartition) -> Iterator[str]:
-    """Yield what is known of one partition beside its numbers."""
-    if found.hole_count:
-        largest = max(found.holes, key=lambda hole: hole.offsets)
-        many = counted(found.hole_offsets, "offset is", "offsets are")
-        which = "the hole" if found.hole_count == 1 else f"the largest of {found.hole_count:,} holes"
+def _detail_lines(partition: InspectedPartition) -> Iterator[str]:
+    """Yield sentences about one partition beside its numbers."""
+    if partition.hole_count:
+        largest = max(partition.holes, key=lambda hole: hole.offsets)
+        many = counted(partition.hole_offsets, "offset is", "offsets are")
+        which = "the hole" if partition.hole_count == 1 else f"the largest of {partition.hole_count:,} holes"
         after = "" if largest.before_ms is None else f", after {iso_time(largest.before_ms)}"
         yield f"{many} in no batch; {which} is offsets {largest.first_offset} to {largest.last_offset}{after}"
-    opened = found.open_transactions or ()
-    for transaction in opened[:_SHOWN_OPEN]:
+    transactions = partition.open_transactions or ()
+    for transaction in transactions[:_SHOWN_OPEN]:
         last = iso_time(None if transaction.last_timestamp < 0 else transaction.last_timestamp)
         yield (
             f"producer {transaction.producer_id} has an open transaction from offset {transaction.first_offset} on,"
             f" last batch {last}"
         )
-    if len(opened) > _SHOWN_OPEN:
-        yield f"{counted(len(opened) - _SHOWN_OPEN, 'more open transaction')}"
-    cleaning, retention = found.cleaning, found.retention
+    if len(transactions) > _SHOWN_OPEN:
+        yield f"{counted(len(transactions) - _SHOWN_OPEN, 'more open transaction')}"
+    cleaning, retention = partition.cleaning, partition.retention
     if cleaning is not None and cleaning.dirt.cleanable_bytes:
         dirt = cleaning.dirt
         limit = f"a broker cleans it above {100 * cleaning.least_ratio:.0f} %"

@@ -67,10 +67,10 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
         answer_of = partial(_starts_before, until_ms, before, clock_ms)
     elif earliest or latest:
         answer_of = _earliest if earliest else _latest
-    chosen = select_of_topics(run.fs, paths, selection_of(topic, partition))
-    if len(chosen) == 1:
-        return _print_answer(run, chosen[0], answer_of(chosen[0]))
-    return _print_answers(run, chosen, answer_of, has_offsets=before is not None)
+    partitions = select_of_topics(run.fs, paths, selection_of(topic, partition))
+    if len(partitions) == 1:
+        return _print_answer(run, partitions[0], answer_of(partitions[0]))
+    return _print_answers(run, partitions, answer_of, has_offsets=before is not None)
 
 
 class Parser(Command):
@@ -157,7 +157,7 @@ def _print_answer(run: Run, partition: Partition, answer: Answer) -> int:
             continue
         for name, value in fields.items():
             words = name.replace("_", " ").removesuffix("s")
-            run.write_lines(f"{words}: {one}" for one in (value if isinstance(value, list) else [value]))
+            run.write_lines(f"{words}: {item}" for item in (value if isinstance(value, list) else [value]))
     return run.end(answers=len(answer.offsets))
 
 
@@ -209,27 +209,27 @@ def _partition_line(
     partition: Partition, offsets: Sequence[int | None], *, timestamp_ms: int | None = None, notes: Sequence[str] = ()
 ) -> str:
     """Return the answer for one of several partitions in one line; no offsets: there is no such record."""
-    answer = f"offset{'s' * (len(offsets) > 1)} {', '.join(map(str, offsets))}" if offsets else "none"
+    words = f"offset{'s' * (len(offsets) > 1)} {', '.join(map(str, offsets))}" if offsets else "none"
     if timestamp_ms is not None:
-        answer += f", timestamp {timestamp_ms} ({iso_time(timestamp_ms)})"
-    return f"{'; '.join([f'{printable(partition.name)}: {answer}', *map(printable, notes)])}"
+        words += f", timestamp {timestamp_ms} ({iso_time(timestamp_ms)})"
+    return f"{'; '.join([f'{printable(partition.name)}: {words}', *map(printable, notes)])}"
 
 
 def _topic_line(partitions: int, answered: int, without: int) -> str:
     """Return the closing line after the answers for several partitions."""
     failed = partitions - answered - without
-    parts = [f"{answered} found"]
-    parts += [f"{without} without such a record"] if without else []
-    parts += [f"{failed} failed"] if failed else []
-    return f"{partitions} partitions: {', '.join(parts)}\n"
+    words = [f"{answered} found"]
+    words += [f"{without} without such a record"] if without else []
+    words += [f"{failed} failed"] if failed else []
+    return f"{partitions} partitions: {', '.join(words)}\n"
 
 
 def _broker_note(answer: BrokerAnswer) -> str:
     """Return a broker's different answer, and its reason."""
     if answer.failure:
         return f"a broker would answer with an error: {answer.reason}: {answer.failure}"
-    said = "that there is none" if answer.offset is None else f"offset {answer.offset}"
-    return f"a broker would answer {said}: {answer.reason}"
+    words = "that there is none" if answer.offset is None else f"offset {answer.offset}"
+    return f"a broker would answer {words}: {answer.reason}"
 
 
 def _broker_fields(answer: BrokerAnswer | None) -> dict[str, object]:

@@ -124,54 +124,54 @@ def read(context: Context, options: ReadOptions) -> int:
     request = _request(run, options)
     run.show_reads(prints_while_reading=True)
     directories = run.directories_of(options.paths)
-    chosen = select_of_topics(run.fs, directories, options.topics.selection)
-    if options.is_fetch and len(chosen) > 1:
-        raise UsageError(reason=f"--framing fetch is for one partition, and {len(chosen)} are selected")
-    paths = [partition.path for partition in chosen]
+    partitions = select_of_topics(run.fs, directories, options.topics.selection)
+    if options.is_fetch and len(partitions) > 1:
+        raise UsageError(reason=f"--framing fetch is for one partition, and {len(partitions)} are selected")
+    paths = [partition.path for partition in partitions]
     run.lock_warnings.about_partitions(*paths)
     decoder = run.decoder_of(options.contents.decoding, paths)
-    logs = _Logs(run, form, decoder, is_only=len(chosen) == 1)
+    logs = _Logs(run, form, decoder, is_only=len(partitions) == 1)
     is_cut = False
-    if options.merge_by_time and len(chosen) > 1:
-        is_cut = _print_merged(logs, chosen, request, options.limits.max_output_bytes)
+    if options.merge_by_time and len(partitions) > 1:
+        is_cut = _print_merged(logs, partitions, request, options.limits.max_output_bytes)
     else:
-        _print_in_turn(logs, chosen, request, is_fetch=options.is_fetch)
-    logs.end(len(chosen))
-    run.codes += [one.code() for one in logs.opened]
-    if len(chosen) == 1:
+        _print_in_turn(logs, partitions, request, is_fetch=options.is_fetch)
+    logs.end(len(partitions))
+    run.codes += [read_log.code() for read_log in logs.opened]
+    if len(partitions) == 1:
         return run.end(**logs.opened[0].counts())
-    partitions = [one.named_counts(is_cut=is_cut) for one in logs.opened]
-    return run.end(records=sum(one.records for one in logs.opened), partitions=partitions)
+    counts = [read_log.named_counts(is_cut=is_cut) for read_log in logs.opened]
+    return run.end(records=sum(read_log.records for read_log in logs.opened), partitions=counts)
 
 
-def _print_in_turn(logs: "_Logs", chosen: "Sequence[Partition]", request: ReadRequest, *, is_fetch: bool) -> None:
+def _print_in_turn(logs: "_Logs", partitions: "Sequence[Partition]", request: ReadRequest, *, is_fetch: bool) -> None:
     left = request.max_records
-    for partition in chosen:
-        read = logs.take(partition, request._replace(max_records=left))
-        if read is None:
+    for partition in partitions:
+        log = logs.take(partition, request._replace(max_records=left))
+        if log is None:
             continue
         if is_fetch:
-            read.write_fetches()
+            log.write_fetches()
         else:
-            read.print_records()
-        left = None if left is None else left - read.records
+            log.print_records()
+        left = None if left is None else left - log.records
         if left == 0:
             return
 
 
-def _print_merged(logs: "_Logs", chosen: "Sequence[Partition]", request: ReadRequest, most_bytes: int) -> bool:
+def _print_merged(logs: "_Logs", partitions: "Sequence[Partition]", request: ReadRequest, most_bytes: int) -> bool:
     """Print the records of all partitions by time; return whether there were more than enough."""
-    most, records = request.max_records, 0
-    chunk_bytes = min(request.chunk_bytes, max(LEAST_CHUNK_BYTES, MERGE_BYTES // len(chosen)))
+    max_records, records = request.max_records, 0
+    chunk_bytes = min(request.chunk_bytes, max(LEAST_CHUNK_BYTES, MERGE_BYTES // len(partitions)))
     request = request._replace(max_records=None, chunk_bytes=chunk_bytes, read_ahead=False)
-    for partition in chosen:
+    for partition in partitions:
         logs.take(partition, request)
     with ExitStack() as stack:
-        sources = [stack.enter_context(closing(read.blocks())) for read in logs.opened]
-        for number, block in merged_by_time(sources, most, most_bytes):
+        sources = [stack.enter_context(closing(log.blocks())) for log in logs.opened]
+        for number, block in merged_by_time(sources, max_records, most_bytes):
             logs.opened[number].print_block(block)
             records += len(block.records)
-    return records == most
+    return records == max_records
 
 
 def _checked_form(run: Run, options: ReadOptions) -> RecordForm:
@@ -247,8 +247,8 @@ class _Logs:
         elif self._outside:
             run.codes.append(ExitCode.OK)
         for path, key in self._keys:
-            for one in key.undecoded.failures():
-                run.warn("undecoded", one.message, path)
+            for failure in key.undecoded.failures():
+                run.warn("undecoded", failure.message, path)
                 run.codes.append(ExitCode.WARNINGS)
 
 

@@ -103,11 +103,11 @@ def replay(context: Context, options: ReplayOptions) -> int:
     cluster = KafkaCluster(options.to, _client_settings(run.environment, options.command_config))
     replay = Replay(run.call_context, request, cluster, run.messages.report, run.progress.read)
     planned = replay.plan.partitions
-    run.lock_warnings.about_partitions(*(one.copy.path for one in planned))
+    run.lock_warnings.about_partitions(*(partition.copy.path for partition in planned))
     run.messages.report(*replay.notes)
     run.codes += replay.codes
     if not options.dry_run:
-        run.progress.expect(sum(one.size_bytes for one in planned))
+        run.progress.expect(sum(partition.size_bytes for partition in planned))
         return _send(run, replay)
     if run.lines is None:
         run.write_lines(plan_lines(replay.plan, None if replay.groups is None else replay.groups.count))
@@ -118,19 +118,19 @@ def replay(context: Context, options: ReplayOptions) -> int:
 
 def _send(run: Run, replay: Replay) -> int:
     sent = recognised = offsets = 0
-    for one in replay.run():
-        if isinstance(one, ClusterError):
-            run.fail(one)
+    for result in replay.run():
+        if isinstance(result, ClusterError):
+            run.fail(result)
             continue
-        if isinstance(one, ReplayedPartition):
-            sent, recognised = sent + one.sent, recognised + one.recognised
-            run.codes.append(one.code)
-            if one.error is not None:
-                run.messages.exception(one.error)
-            run.show(one, replayed_line)
+        if isinstance(result, ReplayedPartition):
+            sent, recognised = sent + result.sent, recognised + result.recognised
+            run.codes.append(result.code)
+            if result.error is not None:
+                run.messages.exception(result.error)
+            run.show(result, replayed_line)
         else:
             offsets += 1
-            run.show(one, offset_line)
+            run.show(result, offset_line)
         run.out.flush()
     return run.end(partitions=len(replay.plan.partitions), sent=sent, recognised=recognised, offsets=offsets)
 
@@ -169,15 +169,15 @@ def plan_lines(plan: ReplayPlan, offsets: int | None) -> Iterator[str]:
             settings = ", ".join(f"{name}={value}" for name, value in sorted(topic.settings.items()))
             partitions = counted(topic.partitions, "partition")
             yield printable(f"create topic {topic.name}: {partitions}{settings and f', {settings}'}")
-    for one in plan.partitions:
-        progress = one.progress
-        parts = [f"from offset {progress.next_offset}", sized(one.size_bytes)]
-        if one.is_resumed:
-            parts.append(f"{counted(progress.records, 'record')} acknowledged before")
-        elif one.target_end_offset:
-            parts.append(f"the cluster's partition ends at offset {one.target_end_offset}")
+    for partition in plan.partitions:
+        progress = partition.progress
+        details = [f"from offset {progress.next_offset}", sized(partition.size_bytes)]
+        if partition.is_resumed:
+            details.append(f"{counted(progress.records, 'record')} acknowledged before")
+        elif partition.target_end_offset:
+            details.append(f"the cluster's partition ends at offset {partition.target_end_offset}")
         name = _target_name(progress)
-        yield printable(f"send {one.path} to {name}: {', '.join(parts)}")
+        yield printable(f"send {partition.path} to {name}: {', '.join(details)}")
     if offsets is not None:
         yield f"then commit {counted(offsets, 'offset')} of groups"
 
@@ -188,21 +188,23 @@ def _target_name(progress: SentProgress) -> str:
     return f"{progress.target_topic}-{progress.partition}"
 
 
-def replayed_line(done: ReplayedPartition) -> str:
+def replayed_line(partition: ReplayedPartition) -> str:
     """Return the line of a partition that was sent."""
-    progress = done.progress
-    parts = [f"{counted(done.sent, 'record')} sent"]
-    if done.recognised:
-        parts.append(f"{done.recognised} more were in the cluster already")
-    parts.append(f"acknowledged up to offset {progress.next_offset}")
-    if done.error is not None:
-        parts.append("not complete")
+    progress = partition.progress
+    details = [f"{counted(partition.sent, 'record')} sent"]
+    if partition.recognised:
+        details.append(f"{partition.recognised} more were in the cluster already")
+    details.append(f"acknowledged up to offset {progress.next_offset}")
+    if partition.error is not None:
+        details.append("not complete")
     name = _target_name(progress)
-    return printable(f"{done.path} to {name}: {', '.join(parts)}") + "\n"
+    return printable(f"{partition.path} to {name}: {', '.join(details)}") + "\n"
 
 
-def offset_line(found: ReplayedOffset) -> str:
+def offset_line(committed: ReplayedOffset) -> str:
     """Return the line of a committed offset."""
-    kept = "" if found.kept_offset is None else f"; the group has committed {found.kept_offset} there, which stays"
-    place = f"group {found.group_id}, {found.target_topic}-{found.partition}"
-    return printable(f"{place}: offset {found.offset} is {found.target_offset} in the cluster{kept}") + "\n"
+    kept = (
+        "" if committed.kept_offset is None else f"; the group has committed {committed.kept_offset} there, which stays"
+    )
+    group = f"group {committed.group_id}, {committed.target_topic}-{committed.partition}"
+    return printable(f"{group}: offset {committed.offset} is {committed.target_offset} in the cluster{kept}") + "\n"

@@ -82,17 +82,17 @@ def stats(context: Context, options: StatsOptions) -> int:
     decoding = Decoding(options.key_format, None, options.schemas)
     decoding.check()
     engine = engine_of(run.environment, options.spark, options.jobs, as_json=run.as_json)
-    chosen = run.select_served(options.paths, options.topics.selection)
-    run.progress.begin("stats", sum(map(log_bytes, chosen)))
+    partitions = run.select_served(options.paths, options.topics.selection)
+    run.progress.begin("stats", sum(map(log_bytes, partitions)))
     with engine as map_each:
         measured = list(measure_partitions(
-            run.fs, chosen, top=options.top, limits=options.limits.limits(),
+            run.fs, partitions, top=options.top, limits=options.limits.limits(),
             jobs=options.jobs or default_jobs(), advance=run.progress.advance, engine=map_each,
         ))  # fmt: skip
     run.progress.erase()
-    for one in measured:
-        _report(run, one)
-    measured.sort(key=lambda one: -one.contents.bytes)
+    for result in measured:
+        _report(run, result)
+    measured.sort(key=lambda result: -result.contents.bytes)
     sums = [*sums_of(measured, options.top)]
     counts = {}
     if run.lines is not None:
@@ -100,22 +100,22 @@ def stats(context: Context, options: StatsOptions) -> int:
         topics = sum(row.scope == "topic" for row in sums)
         counts = {"partitions": len(measured), "topics": topics, "records": sums[-1].contents.records}
     else:
-        decoder = run.decoder_of(decoding, [one.partition.path for one in measured])
-        names = {one.partition.topic for one in measured}
+        decoder = run.decoder_of(decoding, [result.partition.path for result in measured])
+        names = {result.partition.topic for result in measured}
         text_of = partial(key_text, decoder, names.pop() if len(names) == 1 else "")
         write_stats(run.out, sums, options.top, text_of, by_partition=options.partitions)
     return run.end(**counts)
 
 
-def _report(run: Run, found: MeasuredPartition) -> None:
-    for path, fault in found.damage:
-        run.damage(found.partition, path, fault)
-    if found.damage_count > len(found.damage):
-        more = f"{found.damage_count - len(found.damage)} more places are damaged; `kafkalog verify` reports them"
-        run.messages.tell("damage", more, path=found.partition.path)
-    for path, error in found.not_read:
+def _report(run: Run, measured: MeasuredPartition) -> None:
+    for path, fault in measured.damage:
+        run.damage(measured.partition, path, fault)
+    if measured.damage_count > len(measured.damage):
+        text = f"{measured.damage_count - len(measured.damage)} more places are damaged; `kafkalog verify` reports them"
+        run.messages.tell("damage", text, path=measured.partition.path)
+    for path, error in measured.not_read:
         run.not_read(path, error)
-    run.codes.append(found.code)
+    run.codes.append(measured.code)
 
 
 _ROW_BARS, _ALL_BARS = 16, 60
@@ -140,20 +140,20 @@ def key_text(decoder: ValueDecoder | None, topic: str, key: KeyTotal) -> str:
 
     `decoder` None: keys are text as they are stored. `topic` names the subject of schemas.
     """
-    found = None
+    decoded = None
     if decoder is not None and len(key.key) == key.key_bytes:
-        found = decoder.key(topic, memoryview(key.key), None)
-    if isinstance(found, DecodedContents):
-        return str(found.value) if found.is_text else json_of(found)
+        decoded = decoder.key(topic, memoryview(key.key), None)
+    if isinstance(decoded, DecodedContents):
+        return str(decoded.value) if decoded.is_text else json_of(decoded)
     return key.key.decode("utf-8", "replace")
 
 
 def write_stats(
-    out: ResultStream, found: Sequence[Stats], top: int, text_of: Callable[[KeyTotal], str], *, by_partition: bool
+    out: ResultStream, results: Sequence[Stats], top: int, text_of: Callable[[KeyTotal], str], *, by_partition: bool
 ) -> None:
-    """Write the table of topics or partitions, and the details of all together, which is the last of `found`."""
-    total = found[-1]
-    rows = [row for row in found if row.scope == ("partition" if by_partition else "topic")]
+    """Write the table of topics or partitions, and the details of all together, which is the last of `results`."""
+    total = results[-1]
+    rows = [row for row in results if row.scope == ("partition" if by_partition else "topic")]
     span = total.contents.first_timestamp_ms, total.contents.last_timestamp_ms
     first = [
         Column("TOPIC", lambda row: row.topic or "total"),
@@ -169,76 +169,76 @@ def write_stats(
         out.write(f"{paint.wrapped(line, indent='  ')}\n")
 
 
-def _keys(found: LogContents) -> str:
-    return f"{'~' if found.keys_relative_error else ''}{found.keys:,}"
+def _keys(contents: LogContents) -> str:
+    return f"{'~' if contents.keys_relative_error else ''}{contents.keys:,}"
 
 
-def _producers(found: LogContents) -> str:
-    return f"{found.producers:,}{'+' if found.more_producers else ''}"
+def _producers(contents: LogContents) -> str:
+    return f"{contents.producers:,}{'+' if contents.more_producers else ''}"
 
 
-def sparkline(found: LogContents, span: tuple[int | None, int | None], width: int) -> str:
+def sparkline(contents: LogContents, span: tuple[int | None, int | None], width: int) -> str:
     """Return bars for the records in equal parts of a time span; the highest is full, and no record is a blank."""
     first, last = span
-    if first is None or last is None or not found.times.counts:
+    if first is None or last is None or not contents.times.counts:
         return ""
-    return bars_text(found.times.bars(first, last, width))
+    return bars_text(contents.times.bars(first, last, width))
 
 
 def _details(
-    found: LogContents, top: int, bars: int, partitions: int, text_of: Callable[[KeyTotal], str]
+    contents: LogContents, top: int, bars: int, partitions: int, text_of: Callable[[KeyTotal], str]
 ) -> Iterator[str]:
     """Yield the lines below the table; the records over time have so many `bars`."""
     yield ""
-    for codec in found.codecs:
+    for codec in contents.codecs:
         ratio = f", {codec.raw_bytes / codec.bytes:.1f}:1" if codec.bytes else ""
         batches = f"{codec.batches:,} {'batch' if codec.batches == 1 else 'batches'}"
         yield f"codec {codec.codec}: {batches}, {sized(codec.bytes)} for {sized(codec.raw_bytes)} of contents{ratio}"
-    if found.smallest_batch_bytes is not None and found.largest_batch_bytes is not None:
-        mean = found.batch_bytes // max(1, found.batches)
-        most = "" if found.most_batch_records is None else f", at most {found.most_batch_records:,} records"
-        sizes = f"{sized(found.smallest_batch_bytes)} to {sized(found.largest_batch_bytes)}"
+    if contents.smallest_batch_bytes is not None and contents.largest_batch_bytes is not None:
+        mean = contents.batch_bytes // max(1, contents.batches)
+        most = "" if contents.most_batch_records is None else f", at most {contents.most_batch_records:,} records"
+        sizes = f"{sized(contents.smallest_batch_bytes)} to {sized(contents.largest_batch_bytes)}"
         yield f"batches: {sizes}, {sized(mean)} on average{most}"
-    yield from _about_keys(found, partitions)
-    yield from _over_time(found, bars)
-    if found.largest_records:
+    yield from _about_keys(contents, partitions)
+    yield from _over_time(contents, bars)
+    if contents.largest_records:
         yield "largest records:"
-        width = max(len(f"{one.topic}-{one.partition}:{one.offset}") for one in found.largest_records)
-        for record in found.largest_records:
+        width = max(len(f"{record.topic}-{record.partition}:{record.offset}") for record in contents.largest_records)
+        for record in contents.largest_records:
             name = printable(f"{record.topic}-{record.partition}:{record.offset}")
             yield f"  {name.ljust(width)}  {sized(record.bytes)}, {iso_time(record.timestamp_ms)}"
-    if found.frequent_keys:
+    if contents.frequent_keys:
         yield "most frequent keys:"
-        for key in found.frequent_keys[:top]:
+        for key in contents.frequent_keys[:top]:
             text = printable(text_of(key))
             text = text if len(text) <= _SHOWN_KEY_CHARACTERS else f"{text[: _SHOWN_KEY_CHARACTERS - 1]}…"
             yield f"  {text or '(empty)'}: {_counted(key.records)}, {sized(key.bytes)}"
-    if found.top_producers:
+    if contents.top_producers:
         yield "producers with the most records:"
-        for one in found.top_producers[:top]:
-            epochs = f"{one.epochs} {'epoch' if one.epochs == 1 else 'epochs'}"
-            batches = f"{one.batches:,} {'batch' if one.batches == 1 else 'batches'}"
-            yield f"  {one.producer_id}: {_counted(one.records)} in {batches}, {epochs}"
+        for producer in contents.top_producers[:top]:
+            epochs = f"{producer.epochs} {'epoch' if producer.epochs == 1 else 'epochs'}"
+            batches = f"{producer.batches:,} {'batch' if producer.batches == 1 else 'batches'}"
+            yield f"  {producer.producer_id}: {_counted(producer.records)} in {batches}, {epochs}"
 
 
-def _about_keys(found: LogContents, partitions: int) -> Iterator[str]:
-    if partitions > 1 and found.keys:
+def _about_keys(contents: LogContents, partitions: int) -> Iterator[str]:
+    if partitions > 1 and contents.keys:
         yield "keys: counted per partition and added up, so that a key of several partitions counts several times"
-    if found.keys_relative_error:
-        yield f"keys: an estimate, with a standard error of {100 * found.keys_relative_error:.1f} %"
+    if contents.keys_relative_error:
+        yield f"keys: an estimate, with a standard error of {100 * contents.keys_relative_error:.1f} %"
 
 
-def _over_time(found: LogContents, bars: int) -> Iterator[str]:
-    first, last = found.first_timestamp_ms, found.last_timestamp_ms
+def _over_time(contents: LogContents, bars: int) -> Iterator[str]:
+    first, last = contents.first_timestamp_ms, contents.last_timestamp_ms
     if first is None or last is None:
         return
     seconds = (last - first) / 1000
-    timed = sum(found.times.counts.values())
+    timed = sum(contents.times.counts.values())
     rate = f", {timed / seconds:,.3g} records per second on average" if timed > seconds / 1000 > 0 else ""
     yield f"records over time, {iso_time(first)} to {iso_time(last)}{rate}:"
-    yield f"  |{sparkline(found, (first, last), bars)}|"
-    if found.out_of_order:
-        yield f"  {_counted(found.out_of_order)} with a timestamp below that of an earlier record"
+    yield f"  |{sparkline(contents, (first, last), bars)}|"
+    if contents.out_of_order:
+        yield f"  {_counted(contents.out_of_order)} with a timestamp below that of an earlier record"
 
 
 def _counted(records: int) -> str:

@@ -48,25 +48,25 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     run.show_reads()
     log_dirs = Directories(run.fs, paths, metadata)
     run.lock_warnings.about(*log_dirs.log_dirs)
-    found = find_transactions(log_dirs, run.environment.clock_ms(now), max_transaction_timeout * 60_000)
+    results = find_transactions(log_dirs, run.environment.clock_ms(now), max_transaction_timeout * 60_000)
     counts = {}
     if run.lines is not None:
-        counts = write_objects(run.lines, found)
+        counts = write_objects(run.lines, results)
     else:
-        write_transactions(run.out, found)
+        write_transactions(run.out, results)
     run.codes += log_dirs.codes
     code = run.end(**counts)
     run.messages.report(*log_dirs.notes)
     return code
 
 
-def write_objects(lines: JsonLines, found: Iterable[TransactionalId | OpenInLog]) -> dict[str, int]:
+def write_objects(lines: JsonLines, results: Iterable[TransactionalId | OpenInLog]) -> dict[str, int]:
     """Write all objects, and return their counts for the summary."""
     counts = {"transactional_ids": 0, "open_in_logs": 0, "hanging": 0}
-    for one in found:
-        counts["transactional_ids" if isinstance(one, TransactionalId) else "open_in_logs"] += 1
-        counts["hanging"] += one.state is InLog.HANGING
-        lines.result(one)
+    for result in results:
+        counts["transactional_ids" if isinstance(result, TransactionalId) else "open_in_logs"] += 1
+        counts["hanging"] += result.state is InLog.HANGING
+        lines.result(result)
     return counts
 
 
@@ -97,15 +97,15 @@ _MOST_TABLE_ROWS = 20_000
 _MOST_LATE = 1000
 
 
-def write_transactions(out: ResultStream, found: Iterable[TransactionalId | OpenInLog]) -> None:
+def write_transactions(out: ResultStream, results: Iterable[TransactionalId | OpenInLog]) -> None:
     """Write the tables, and the commands that end hanging transactions."""
     ids = _IdTables(out)
     in_logs: list[OpenInLog] = []
-    for one in found:
-        if isinstance(one, TransactionalId):
-            ids.take(one)
+    for result in results:
+        if isinstance(result, TransactionalId):
+            ids.take(result)
         else:
-            in_logs.append(one)
+            in_logs.append(result)
     ids.write()
     if in_logs:
         out.write("\n" if ids.count else "")
@@ -115,8 +115,8 @@ def write_transactions(out: ResultStream, found: Iterable[TransactionalId | Open
         lines.append(f"{ids.late_count - len(ids.late)} more transactional ids are past their timeout")
     for transaction in in_logs:
         if transaction.end_command is not None:
-            place = f"{transaction.topic}-{transaction.partition}"
-            lines.append(f"{place}: hanging. When the broker runs, this ends it:")
+            partition = f"{transaction.topic}-{transaction.partition}"
+            lines.append(f"{partition}: hanging. When the broker runs, this ends it:")
             lines.append(f"  {transaction.end_command}")
     if not ids.count and not in_logs:
         lines.append("no transactions")
@@ -133,14 +133,14 @@ class _IdTables:
         self._out = out
         self._rows: list[TransactionalId] = []
 
-    def take(self, one: TransactionalId) -> None:
+    def take(self, row: TransactionalId) -> None:
         """Take a transactional id."""
         self.count += 1
-        self._rows.append(one)
-        if one.times_out_at_ms is not None and one.times_out_at_ms < one.now_ms:
+        self._rows.append(row)
+        if row.times_out_at_ms is not None and row.times_out_at_ms < row.now_ms:
             self.late_count += 1
             if self.late_count <= _MOST_LATE:
-                self.late.append(one.transactional_id)
+                self.late.append(row.transactional_id)
         if len(self._rows) == _MOST_TABLE_ROWS:
             self.write()
 
@@ -152,7 +152,7 @@ class _IdTables:
 
 
 def _partitions(row: TransactionalId) -> str:
-    return ",".join(f"{one.topic}-{number}" for one in row.partitions for number in one.partitions)
+    return ",".join(f"{topic.topic}-{number}" for topic in row.partitions for number in topic.partitions)
 
 
 def _age(since_ms: int | None, now_ms: int) -> str | None:

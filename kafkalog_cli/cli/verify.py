@@ -144,14 +144,14 @@ class VerifyRun(VerbReports):
             kind, equals, path = word.partition("=")
             if kind not in KINDS or (equals and not path):
                 raise UsageError(reason=f"--report {word}: give one of {', '.join(KINDS)}, or {KINDS[0]}=FILE")
-            place = "" if path in {"", "-"} else os.path.abspath(path)  # noqa: PTH100 - links are not followed
-            if place in self._reports:
+            target = "" if path in {"", "-"} else os.path.abspath(path)  # noqa: PTH100 - links are not followed
+            if target in self._reports:
                 raise UsageError(reason=f"--report {word}: another report goes to {path or 'stdout'}")
-            self._reports[place] = ci_report(kind, level.value, run.environment.now_ms()), []
+            self._reports[target] = ci_report(kind, level.value, run.environment.now_ms()), []
         if run.as_json and "" in self._reports:
             raise UsageError(reason="--report without =FILE goes to stdout, and so does --format json: give a FILE")
-        for place in filter(None, self._reports):
-            check_named_file(run.fs, place)
+        for target in filter(None, self._reports):
+            check_named_file(run.fs, target)
         if not run.as_json and "" not in self._reports:
             text = VerifyText(paint_of(run.out), printing, lambda: self.context.clock() - begun)
             self._reports[""] = text, []
@@ -168,11 +168,13 @@ class VerifyRun(VerbReports):
 
     def show(self, result: Verification) -> None:
         """See Observer. With --quiet only warnings and worse are shown."""
-        found = [one for one in result.findings if not self._is_quiet or one.severity is not Severity.INFO]
-        self._write(lambda report: report.show(result, found))
+        findings = [
+            finding for finding in result.findings if not self._is_quiet or finding.severity is not Severity.INFO
+        ]
+        self._write(lambda report: report.show(result, findings))
         if self.run.lines is not None:
-            self.run.lines.results(LocatedFinding(one, result.topic, result.partition) for one in found)
-            if found or not self._is_quiet:
+            self.run.lines.results(LocatedFinding(finding, result.topic, result.partition) for finding in findings)
+            if findings or not self._is_quiet:
                 self.run.lines.result(result)
         totals = result.totals
         self._counts.update({name: result.count(severity) for severity, name in OF_SEVERITY.items()})
@@ -206,18 +208,18 @@ class VerifyRun(VerbReports):
     def _end_reports(self, code: ExitCode) -> None:
         now_ms = self.run.environment.now_ms()
         self._write(lambda report: report.end(code, now_ms))
-        for place, (_, parts) in self._reports.items():
-            if place:
-                content = "".join(parts).encode("utf-8", "surrogateescape")
-                replace_named_file(self.run.fs, place, content, "report")
+        for path, (_, texts) in self._reports.items():
+            if path:
+                content = "".join(texts).encode("utf-8", "surrogateescape")
+                replace_named_file(self.run.fs, path, content, "report")
         self.run.out.flush()
 
     def _write(self, texts: "Callable[[CiReport], Iterable[str]]") -> None:
         """Add the texts that each report returns."""
-        for place, (report, parts) in self._reports.items():
+        for path, (report, written) in self._reports.items():
             for text in texts(report):
-                if place:
-                    parts.append(text)
+                if path:
+                    written.append(text)
                 else:
                     self.run.out.write(text)
 
@@ -277,8 +279,8 @@ class VerifyText:
             for result in self._held:
                 yield from self._lines(result, result.findings)
         if self._not_checked and self._partitions:
-            parts = (_OPTIONS.get(part, part) for part in self._not_checked)
-            yield self._paint.wrapped(f"not checked: {printable(', '.join(parts))}", indent="  ") + "\n"
+            names = (_OPTIONS.get(name, name) for name in self._not_checked)
+            yield self._paint.wrapped(f"not checked: {printable(', '.join(names))}", indent="  ") + "\n"
 
     @property
     def _partitions(self) -> int:
@@ -286,20 +288,20 @@ class VerifyText:
 
     def _lines(self, verification: Verification, findings: Sequence[Finding]) -> Iterator[str]:
         """Yield the lines of the findings, then of the partition; with `is_quiet` only where there are findings."""
-        for one, after in zip_longest(findings, findings[1:]):
-            for line in finding_lines(one, self._paint, after):
+        for finding, after in zip_longest(findings, findings[1:]):
+            for line in finding_lines(finding, self._paint, after):
                 yield f"{line}\n"
         if not self._printing.quiet or findings:
             yield f"{verification_summary(verification, self._paint)}\n"
 
     def _closing(self) -> str:
-        parts = []
-        for kind, (one, many) in _NAMES.items():
+        sentences = []
+        for kind, (singular, plural) in _NAMES.items():
             counts = self._counts.get(kind, Counter())
             if counts and (kind is not TargetKind.LOG_DIR or set(counts) != {OK}):
-                parts.append(f"{counted(counts.total(), one, many)}: {self._verdicts(counts)}")
+                sentences.append(f"{counted(counts.total(), singular, plural)}: {self._verdicts(counts)}")
         notes = f", {counted(self._notes, 'note')} (--verbose)" if self._notes else ""
-        return f"{'; '.join(parts)}{notes}, {sized(self._bytes)}, {spent(self._seconds())}"
+        return f"{'; '.join(sentences)}{notes}, {sized(self._bytes)}, {spent(self._seconds())}"
 
     def _verdicts(self, counts: Counter[str]) -> str:
         paint = self._paint

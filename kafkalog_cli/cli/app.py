@@ -63,7 +63,7 @@ def _unexpected(error: Exception, environment: Environment) -> int:
     if "KAFKALOG_DEBUG" in os.environ:
         raise error
     text = f"internal error, please report it (KAFKALOG_DEBUG=1 shows more): {type(error).__name__}: {error}"
-    return _told(environment, "internal-error", text, ExitCode.FAILURE)
+    return _report(environment, "internal-error", text, ExitCode.FAILURE)
 
 
 def _call(argv: list[str], environment: Environment) -> int:
@@ -88,8 +88,8 @@ def _wants_json(argv: list[str]) -> bool:
     name = "--report" if command == "EXPORT" else "--format"  # export's --format is the format of its files
     if any(word == name or word.startswith(f"{name}=") for word in argv):
         return any(f"{name}={word}" in argv or (name, word) in pairwise(argv) for word in ("json", "ndjson"))
-    found = os.environ.get(f"KAFKALOG_{command}_FORMAT") or os.environ.get("KAFKALOG_FORMAT")
-    return found in ("json", "ndjson") and command != "EXPORT"
+    output = os.environ.get(f"KAFKALOG_{command}_FORMAT") or os.environ.get("KAFKALOG_FORMAT")
+    return output in ("json", "ndjson") and command != "EXPORT"
 
 
 def _wrong_usage(error: Any, environment: Environment) -> int:
@@ -104,13 +104,13 @@ def _wrong_usage(error: Any, environment: Environment) -> int:
     ):
         text += f" (from {next(name for name in param.envvar if os.environ.get(name))})"
     step = f"kafkalog {command} --help" if command in COMMANDS else "kafkalog --help"
-    return _told(environment, "UsageError" if environment.wants_json else "usage-error", text, ExitCode.USAGE, step)
+    return _report(environment, "UsageError" if environment.wants_json else "usage-error", text, ExitCode.USAGE, step)
 
 
-def _told(environment: Environment, kind: str, text: str, code: ExitCode, step: str = "") -> int:
+def _report(environment: Environment, kind: str, text: str, code: ExitCode, step: str = "") -> int:
     """Report a message about the whole run; return the exit code."""
     with suppress(OSError, OutputFailed):  # there is nowhere to report it
-        environment.messages.tell(kind, text, exit_code=code, next_step=step)
+        environment.messages.error(kind, text, exit_code=code, next_step=step)
     return int(code)
 
 
@@ -118,11 +118,11 @@ def _os_error(error: OSError, environment: Environment, where: str = "") -> int:
     """Report an error of the operating system with its file; standard output and open files have no name."""
     code = ExitCode.NO_SPACE if error.errno in NO_ROOM else ExitCode.FAILURE
     if error.filename is not None and not where:
-        return _told(
+        return _report(
             environment, "os-error", f"{os.fsdecode(error.filename)}: {error.strerror}", code, next_step(error)
         )
-    place = "where output goes" if code is ExitCode.NO_SPACE else "where output goes, or where a file is read"
-    return _told(environment, "os-error", f"{error.strerror or error}{where or f' ({place})'}", code)
+    stream = "where output goes" if code is ExitCode.NO_SPACE else "where output goes, or where a file is read"
+    return _report(environment, "os-error", f"{error.strerror or error}{where or f' ({stream})'}", code)
 
 
 def _closed_pipe(environment: Environment) -> int:

@@ -190,12 +190,12 @@ def _words(plan: AppendPlan) -> str:
         return "nothing to append"
     records = counted(appended.records, "record")
     batches = counted(appended.batches, "batch", "batches")
-    parts = [f"{records} appended at {appended.first_offset} in {batches} ({sized(appended.size_bytes)})"]
+    words = [f"{records} appended at {appended.first_offset} in {batches} ({sized(appended.size_bytes)})"]
     if appended.rolled:
-        parts.append(f"{counted(len(appended.rolled), 'segment')} begun")
+        words.append(f"{counted(len(appended.rolled), 'segment')} begun")
     if plan.is_cut_short:
-        parts.append("interrupted")
-    return ", ".join(parts)
+        words.append("interrupted")
+    return ", ".join(words)
 
 
 def _interruption(appending: Appending, argv: Sequence[str]) -> Note:
@@ -215,12 +215,12 @@ def _interrupted_words(appended: Mapping[int, int], end_offsets: Mapping[int, in
         verb = "is" if count == 1 else "are"
         done = f"interrupted: {what} of the input {verb} appended, up to offset {end_offsets[number] - 1}, and no more"
     else:
-        parts = [
+        counts = [
             f"partition {number}: {counted(count, 'record')}"
             + (f" up to offset {end_offsets[number] - 1}" if count else "")
             for number, count in sorted(appended.items())
         ]
-        done = f"interrupted: of the input's records for each partition the first are appended: {', '.join(parts)}"
+        done = f"interrupted: of the input's records for each partition the first are appended: {', '.join(counts)}"
     again = "; standard input has to be sent again, from its beginning" if has_stdin else ""
     return done + again
 

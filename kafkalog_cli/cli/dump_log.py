@@ -396,7 +396,7 @@ class Dump:
         if printer.aborted is not None:
             self._fail(path, printer.aborted.position, printer.aborted.message, printer.aborted.kind)
         elif dump.fault is not None and self._run.as_json:
-            self._run.messages.tell("trailing-bytes", dump.fault.message, path=path, position=dump.fault.position)
+            self._run.messages.error("trailing-bytes", dump.fault.message, path=path, position=dump.fault.position)
 
     def _parts(self, dump: SegmentDump, printer: SegmentPrinter) -> Iterator[RecordBlock | BatchColumns | Fault]:
         if self._deep:
@@ -484,7 +484,7 @@ class Dump:
     def _fail(self, path: str | None, position: int | None, message: str, kind: str = "") -> None:
         self._run.out.flush()
         word = kind or ("unreadable" if position is None else "damage")
-        self._run.messages.tell(word, message, path=path, position=position)
+        self._run.messages.error(word, message, path=path, position=position)
         self._run.codes[-1] = ExitCode.FAILURE
 
 

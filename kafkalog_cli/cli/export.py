@@ -115,7 +115,7 @@ def export(context: Context, options: ExportOptions) -> int:
             result = export.run(map_each, run.progress)
     except DamagedLog as error:
         step = "nothing was exported; --mode dropmalformed exports what can be read"
-        run.messages.tell(type(error).__name__, str(error), exit_code=error.exit_code, next_step=step)
+        run.messages.error(type(error).__name__, str(error), exit_code=error.exit_code, next_step=step)
         return int(error.exit_code)
     run.progress.erase()
     return _print(run, options, result, run.environment.clock() - begun)
@@ -142,7 +142,7 @@ def _print(run: Run, options: ExportOptions, result: ExportResult, seconds: floa
     for damage in result.damage:
         run.messages.exception(damage)
     if result.untold:
-        run.messages.tell("more-damage", f"{result.untold} more places are damaged")
+        run.messages.error("more-damage", f"{result.untold} more places are damaged")
     if result.completed:
         message = f"{len(result.completed)} files of an earlier run, which was cut off after its commit, are in place"
         run.messages.warn("completed", message)

@@ -116,12 +116,17 @@ def _print_history(run: Run, log_dirs: Copies, request: GroupsRequest) -> dict[s
 
 def _print_assignment(run: Run, log_dirs: Copies, request: GroupsRequest) -> dict[str, int]:
     groups, topics = list(describe_groups(log_dirs, request)), request.topics
-    found = [one for group in groups for one in assign_ranges(log_dirs, group) if not topics or one.topic in topics]
+    assignments = [
+        assignment
+        for group in groups
+        for assignment in assign_ranges(log_dirs, group)
+        if not topics or assignment.topic in topics
+    ]
     if run.lines is not None:
-        run.lines.results(found)
-    elif found:
-        write_table(run.out, ASSIGNMENT_COLUMNS, found)
-    return {"groups": len(groups), "assignments": len(found)}
+        run.lines.results(assignments)
+    elif assignments:
+        write_table(run.out, ASSIGNMENT_COLUMNS, assignments)
+    return {"groups": len(groups), "assignments": len(assignments)}
 
 
 def _print_groups(run: Run, log_dirs: Copies, request: GroupsRequest, *, members: bool) -> dict[str, int]:
@@ -193,22 +198,22 @@ def write_group(out: ResultStream, described: GroupDescription, *, members: bool
 
 def _heading(described: GroupDescription) -> str:
     group = described.group
-    parts = [described.group_type, described.state.value, counted(len(described.members), "member")]
+    words = [described.group_type, described.state.value, counted(len(described.members), "member")]
     if group is None:
-        parts.append("known only by its offsets")
+        words.append("known only by its offsets")
     else:
-        parts.append(f"{'generation' if group.group_type == CLASSIC else 'epoch'} {group.epoch}")
+        words.append(f"{'generation' if group.group_type == CLASSIC else 'epoch'} {group.epoch}")
         protocol_type = group.protocol_type if group.protocol_type not in (None, "", "consumer") else None
-        parts += [text for text in (protocol_type, group.protocol) if text]
+        words += [text for text in (protocol_type, group.protocol) if text]
     coordinator = described.coordinator
-    parts.append(f"in {coordinator.loaded.copy.name}")
+    words.append(f"in {coordinator.loaded.copy.name}")
     if coordinator.belongs_in not in (None, coordinator.partition):
-        parts.append(f"but a coordinator looks for it in partition {coordinator.belongs_in}")
-    return printable(f"group {described.group_id}: {', '.join(parts)}")
+        words.append(f"but a coordinator looks for it in partition {coordinator.belongs_in}")
+    return printable(f"group {described.group_id}: {', '.join(words)}")
 
 
 def _owned(row: MemberDescription) -> str:
-    return ";".join(f"{one.topic}:{_numbers(one.partitions)}" for one in row.assignment)
+    return ";".join(f"{topic.topic}:{_numbers(topic.partitions)}" for topic in row.assignment)
 
 
 def _numbers(partitions: Sequence[int]) -> str | None:
@@ -238,5 +243,5 @@ def change_line(change: OffsetChange) -> str:
     words = _BACK.get(change.verdict) if change.is_back else None
     if change.verdict is OffsetVerdict.TOMBSTONE and change.assumed_retention_ms is not None:
         words = "removed by a tombstone, or expired by a shorter retention"
-    place = printable(f"{change.group_id}  {change.topic}-{change.partition}")
-    return f"{iso_time(change.timestamp_ms)}  {place}  {before} -> {after}  {words or _WORDS[change.verdict]}\n"
+    partition = printable(f"{change.group_id}  {change.topic}-{change.partition}")
+    return f"{iso_time(change.timestamp_ms)}  {partition}  {before} -> {after}  {words or _WORDS[change.verdict]}\n"

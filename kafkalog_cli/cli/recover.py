@@ -126,10 +126,10 @@ def _cut_bytes(plan: RecoverPlan) -> int:
 
 def _question(plan: RecoverPlan) -> str:
     """Return the question before valid records are removed."""
-    parts = [f"cut {sized(_cut_bytes(plan))}"] if plan.cut else []
-    parts += [f"remove {counted(len(plan.removed), 'segment')}"] if plan.removed else []
-    words = " and ".join(parts) or _plan_words(plan)
-    return f"{words[:1].upper()}{words[1:]} in {printable(plan.path)}"
+    done = [f"cut {sized(_cut_bytes(plan))}"] if plan.cut else []
+    done += [f"remove {counted(len(plan.removed), 'segment')}"] if plan.removed else []
+    what = " and ".join(done) or _plan_words(plan)
+    return f"{what[:1].upper()}{what[1:]} in {printable(plan.path)}"
 
 
 def _plan_words(plan: RecoverPlan) -> str:

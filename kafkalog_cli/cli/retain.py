@@ -142,18 +142,18 @@ def _question(plan: RetainPlan) -> str:
 def _freed_lines(freed: Freed) -> Iterator[str]:
     """Yield one line: the unlinked files, the log's start and end, and that this cannot be undone."""
     path = printable(freed.path)
-    parts = []
+    words = []
     if freed.segments:
-        parts.append(f"{counted(len(freed.segments), 'segment')} unlinked")
+        words.append(f"{counted(len(freed.segments), 'segment')} unlinked")
     if freed.unlinked_files:
-        parts.append(f"{counted(freed.unlinked_files, 'old file')} unlinked")
-    if not parts:
+        words.append(f"{counted(freed.unlinked_files, 'old file')} unlinked")
+    if not words:
         because = freed.protected_by or next((remark.message for remark in freed.remarks), "")
         yield f"{path}: nothing unlinked{f', {printable(because)}' if because else ''}"
         return
     offsets = "" if freed.log_start_offset is None else f", offsets {freed.log_start_offset} to {freed.log_end_offset}"
     how = "dry run: " if freed.dry_run else ""
-    yield f"{path}: {how}{', '.join(parts)} ({sized(freed.freed_bytes)}){offsets}" + (
+    yield f"{path}: {how}{', '.join(words)} ({sized(freed.freed_bytes)}){offsets}" + (
         "" if freed.dry_run else "; cannot be undone"
     )
 
@@ -213,6 +213,6 @@ def _due(fate: SegmentFate) -> str:
     """Return when a segment that stays would be removed; "" if never."""
     if fate.stays in (Stay.POLICY, Stay.NO_LIMIT, Stay.EMPTY):
         return ""
-    parts = [] if fate.due_ms is None else [iso_time(fate.due_ms)]
-    parts += [] if fate.due_after_bytes is None else [f"after {sized(fate.due_after_bytes)} more"]
-    return " or ".join(parts)
+    words = [] if fate.due_ms is None else [iso_time(fate.due_ms)]
+    words += [] if fate.due_after_bytes is None else [f"after {sized(fate.due_after_bytes)} more"]
+    return " or ".join(words)

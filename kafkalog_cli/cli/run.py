@@ -88,8 +88,8 @@ class Run:
         """
         from kafkalog_cli.ops.single_files import directories_of
 
-        self.fs, found = directories_of(self.fs, paths)
-        return found
+        self.fs, directories = directories_of(self.fs, paths)
+        return directories
 
     def select_served(self, paths: Sequence[str], selection: Selection) -> list[Partition]:
         """Return the partitions that a broker would serve, also single segment files; warn of locked log directories.
@@ -99,9 +99,9 @@ class Run:
         from kafkalog_cli.ops.selection import select_served
 
         directories = self.directories_of(paths)
-        chosen = select_served(self.fs, directories, selection)
-        self.lock_warnings.about_partitions(*(one.path for one in chosen))
-        return chosen
+        partitions = select_served(self.fs, directories, selection)
+        self.lock_warnings.about_partitions(*(partition.path for partition in partitions))
+        return partitions
 
     def decoder_of(self, decoding: Decoding, partitions: Sequence[str]) -> ValueDecoder | None:
         """Read the schemas for the partitions with these paths, and report what is wrong with them.
@@ -114,12 +114,12 @@ class Run:
 
     # -- what is printed
 
-    def show(self, found: ResultT, text: Callable[[ResultT], str]) -> None:
+    def show(self, result: ResultT, text: Callable[[ResultT], str]) -> None:
         """Print a result: its object, or its `text`, with a line end."""
         if self.lines is not None:
-            self.lines.result(found)
+            self.lines.result(result)
         else:
-            self.out.write(text(found))
+            self.out.write(text(result))
 
     def write_lines(self, lines: Iterable[str]) -> None:
         """Print lines of text."""

@@ -112,7 +112,7 @@ def _report(run: Run, measured: MeasuredPartition) -> None:
         run.damage(measured.partition, path, fault)
     if measured.damage_count > len(measured.damage):
         text = f"{measured.damage_count - len(measured.damage)} more places are damaged; `kafkalog verify` reports them"
-        run.messages.tell("damage", text, path=measured.partition.path)
+        run.messages.error("damage", text, path=measured.partition.path)
     for path, error in measured.not_read:
         run.not_read(path, error)
     run.codes.append(measured.code)

@@ -75,19 +75,19 @@ def _lines(changed: Changed[TruncatePlan]) -> Iterator[str]:
 def _words(plan: TruncatePlan) -> str:
     if not plan.drops_records:
         return "nothing to do" if not plan.has_work else "its files trimmed to its end"
-    parts = [f"truncated to {plan.target_offset}"]
+    words = [f"truncated to {plan.target_offset}"]
     batch = plan.cut_batch
     if batch is not None:
         split = f"batch {batch.base_offset} to {batch.last_offset} cannot be split"
-        parts = [f"the log ends at {plan.log_end_offset}, not {plan.target_offset}: {split}"]
+        words = [f"the log ends at {plan.log_end_offset}, not {plan.target_offset}: {split}"]
     if plan.removed:
-        parts.append(f"{counted(len(plan.removed), 'segment')} removed")
+        words.append(f"{counted(len(plan.removed), 'segment')} removed")
     if plan.cut_bytes:
-        parts.append(f"{sized(plan.cut_bytes)} cut")
-    return ", ".join(parts)
+        words.append(f"{sized(plan.cut_bytes)} cut")
+    return ", ".join(words)
 
 
 def _question(plan: TruncatePlan) -> str:
-    parts = [counted(len(plan.removed), "segment")] if plan.removed else []
-    parts += [f"{sized(plan.cut_bytes)} of another segment"] if plan.cut_bytes else []
-    return f"Remove the records from offset {plan.log_end_offset} on ({', '.join(parts)}) from {printable(plan.path)}"
+    words = [counted(len(plan.removed), "segment")] if plan.removed else []
+    words += [f"{sized(plan.cut_bytes)} of another segment"] if plan.cut_bytes else []
+    return f"Remove the records from offset {plan.log_end_offset} on ({', '.join(words)}) from {printable(plan.path)}"

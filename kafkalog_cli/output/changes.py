@@ -118,9 +118,9 @@ def planned_words(changed: int, partitions: int, counts: Mapping[str, int], refu
     hint = "; --verbose lists each change" if has_hidden else ""
     if partitions > 1:
         would = f"{changed} of {counted(partitions, 'partition')} would be changed"
-        parts = [would, *(f"{amount} would be {verb}" for amount, verb in _amounts(counts))]
-        parts += [f"{refused} refused"] if refused else []
-        return f"dry run: {', '.join(parts)}. Nothing was changed{hint}"
+        words = [would, *(f"{amount} would be {verb}" for amount, verb in _amounts(counts))]
+        words += [f"{refused} refused"] if refused else []
+        return f"dry run: {', '.join(words)}. Nothing was changed{hint}"
     return f"dry run: nothing was changed{hint}" if changed else ""
 
 
@@ -134,12 +134,12 @@ def done_words(run: Run[Any], changed: int, bad: int, counts: Mapping[str, int],
     not_done = len(run.not_done)
     refused = min(bad, run.codes.count(ExitCode.REFUSED))
     unchanged = run.partitions - changed - bad - not_done
-    parts = [f"{changed} changed"]
-    parts += [f"{unchanged} unchanged"] if unchanged > 0 else []
+    words = [f"{changed} changed"]
+    words += [f"{unchanged} unchanged"] if unchanged > 0 else []
     others = ((refused, "refused"), (bad - refused, "failed"), (not_done, "not done"))
-    parts += [paint.bad(f"{count} {word}") for count, word in others if count]
-    parts += [f"{amount} {verb}" for amount, verb in _amounts(counts)]
-    return f"{run.partitions} partitions: {', '.join([*parts, spent(run.seconds)])}"
+    words += [paint.bad(f"{count} {word}") for count, word in others if count]
+    words += [f"{amount} {verb}" for amount, verb in _amounts(counts)]
+    return f"{run.partitions} partitions: {', '.join([*words, spent(run.seconds)])}"
 
 
 def _amounts(counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:

@@ -61,8 +61,8 @@ class GithubReport:
     def show(self, verification: Verification, findings: Sequence[Finding]) -> Iterable[str]:
         """See CiReport."""
         self._checked += 1
-        for found in findings:
-            yield _annotation(found)
+        for finding in findings:
+            yield _annotation(finding)
         if verification.exit_code is not ExitCode.OK:
             self._bad += 1
             yield f"kafkalog: {_clean(verification_summary(verification))}\n"
@@ -79,15 +79,15 @@ class GithubReport:
         yield f"kafkalog: {checked}: {self._checked - self._bad} OK, {self._bad} not OK\n"
 
 
-def _annotation(found: Finding) -> str:
+def _annotation(finding: Finding) -> str:
     """Return the command of one finding. A log has no lines, so the place in the file is in the message."""
-    where = "" if found.position is None else f"at byte {found.position}: "
-    lines = [where + found.message]
-    if found.severity is not Severity.INFO:
-        lines += [f"broker: {found.broker_effect}"] if found.broker_effect else []
-        lines += [f"next: {found.next_step}"] if found.next_step else []
-    title = f"kafkalog: {found.kind.value}"
-    return _command(_COMMANDS[found.severity], {"file": found.path, "title": title}, "\n".join(lines))
+    where = "" if finding.position is None else f"at byte {finding.position}: "
+    lines = [where + finding.message]
+    if finding.severity is not Severity.INFO:
+        lines += [f"broker: {finding.broker_effect}"] if finding.broker_effect else []
+        lines += [f"next: {finding.next_step}"] if finding.next_step else []
+    title = f"kafkalog: {finding.kind.value}"
+    return _command(_COMMANDS[finding.severity], {"file": finding.path, "title": title}, "\n".join(lines))
 
 
 def _command(name: str, properties: dict[str, str | None], message: str) -> str:
@@ -120,11 +120,11 @@ class SarifReport:
 
     def show(self, verification: Verification, findings: Sequence[Finding]) -> Iterable[str]:
         """See CiReport."""
-        room = MOST_RESULTS - len(self._results)
-        self._left_out += max(0, len(findings) - room)
-        for found in findings[:room]:
-            rule = self._rules.setdefault(found.kind, len(self._rules))
-            self._results.append(_result(found, verification, rule))
+        free = MOST_RESULTS - len(self._results)
+        self._left_out += max(0, len(findings) - free)
+        for finding in findings[:free]:
+            rule = self._rules.setdefault(finding.kind, len(self._rules))
+            self._results.append(_result(finding, verification, rule))
         return ()
 
     def fail(self, path: str | None, error: KafkalogError) -> Iterable[str]:
@@ -170,24 +170,24 @@ def _rule(kind: FindingKind) -> dict[str, Any]:
     }
 
 
-def _result(found: Finding, verification: Verification, rule: int) -> dict[str, Any]:
-    text = printable(found.message)
-    if found.severity is not Severity.INFO and found.next_step:
-        text += f" (next: {printable(found.next_step)})"
+def _result(finding: Finding, verification: Verification, rule: int) -> dict[str, Any]:
+    text = printable(finding.message)
+    if finding.severity is not Severity.INFO and finding.next_step:
+        text += f" (next: {printable(finding.next_step)})"
     properties = {
         "topic": verification.topic,
         "partition": verification.partition,
-        "firstOffset": found.first_offset,
-        "lastOffset": found.last_offset,
-        "brokerEffect": found.broker_effect or None,
+        "firstOffset": finding.first_offset,
+        "lastOffset": finding.last_offset,
+        "brokerEffect": finding.broker_effect or None,
     }
     return {
-        "ruleId": found.kind.value,
+        "ruleId": finding.kind.value,
         "ruleIndex": rule,
-        "level": _LEVELS[found.severity],
+        "level": _LEVELS[finding.severity],
         "message": {"text": text},
-        "locations": [_location(found.path, found.position)],
-        "partialFingerprints": {"kafkalogFinding/v1": _fingerprint(found)},
+        "locations": [_location(finding.path, finding.position)],
+        "partialFingerprints": {"kafkalogFinding/v1": _fingerprint(finding)},
         "properties": {name: value for name, value in properties.items() if value is not None},
     }
 
@@ -206,9 +206,9 @@ def _uri(path: str) -> str:
     return f"file://{name}" if name.startswith("/") else name
 
 
-def _fingerprint(found: Finding) -> str:
+def _fingerprint(finding: Finding) -> str:
     """Return a hash by which services see that two runs have found the same thing."""
-    words = (found.kind.value, os.path.normpath(found.path), found.position, found.first_offset)
+    words = (finding.kind.value, os.path.normpath(finding.path), finding.position, finding.first_offset)
     return hashlib.sha256("\0".join(map(str, words)).encode("utf-8", "surrogateescape")).hexdigest()
 
 

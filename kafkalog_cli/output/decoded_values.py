@@ -20,19 +20,19 @@ class DecodedValues:
 
     def json_object(self, buffer: memoryview, row: tuple[int, ...]) -> dict[str, dict[str, Any]]:
         """Return the member `decoded`: key and value, as far as a decoder applies to them."""
-        found = {}
+        members = {}
         for what in ("key", "value"):
             decoded = self._decoded(what, buffer, row)
             if decoded is not None:
-                found[what] = _object(decoded)
-        return found
+                members[what] = _object(decoded)
+        return members
 
     def text(self, what: str, buffer: memoryview, row: tuple[int, ...]) -> str | None:
         """Return the key or value (`what`) as text; None if it is to be shown as it is stored."""
-        found = self._decoded(what, buffer, row)
-        if not isinstance(found, DecodedContents):
+        decoded = self._decoded(what, buffer, row)
+        if not isinstance(decoded, DecodedContents):
             return None
-        return str(found.value) if found.is_text else json_text(found.value)
+        return str(decoded.value) if decoded.is_text else json_text(decoded.value)
 
     def _decoded(self, what: str, buffer: memoryview, row: tuple[int, ...]) -> DecodedContents | Undecoded | None:
         key_at, key_size, value_at, value_size, headers_at, header_count = row[3:9]
@@ -40,20 +40,20 @@ class DecodedValues:
         if header_count:
             headers = lambda: header_views(buffer, headers_at, header_count)  # noqa: E731
         if what == "key":
-            found = self.decoder.key(self.topic, view_of(buffer, key_at, key_size), headers)
+            decoded = self.decoder.key(self.topic, view_of(buffer, key_at, key_size), headers)
         else:
-            found = self.decoder.value(self.topic, view_of(buffer, value_at, value_size), headers)
-        if isinstance(found, Undecoded):
-            self.undecoded.add(what, found.reason, row[0])
-        return found
+            decoded = self.decoder.value(self.topic, view_of(buffer, value_at, value_size), headers)
+        if isinstance(decoded, Undecoded):
+            self.undecoded.add(what, decoded.reason, row[0])
+        return decoded
 
 
-def _object(found: DecodedContents | Undecoded) -> dict[str, Any]:
-    if isinstance(found, Undecoded):
-        return {"error": found.reason}
-    made: dict[str, Any] = {"format": found.format, "data": found.value}
-    if found.schema is not None:
-        made["schema_id"] = found.schema.schema_id
-        made["subject"] = found.schema.subject
-        made["version"] = found.schema.version
-    return made
+def _object(decoded: DecodedContents | Undecoded) -> dict[str, Any]:
+    if isinstance(decoded, Undecoded):
+        return {"error": decoded.reason}
+    members: dict[str, Any] = {"format": decoded.format, "data": decoded.value}
+    if decoded.schema is not None:
+        members["schema_id"] = decoded.schema.schema_id
+        members["subject"] = decoded.schema.subject
+        members["version"] = decoded.schema.version
+    return members

@@ -25,33 +25,33 @@ _NAME_OFFSETS = (
 _OF_TARGET = {TargetKind.COMPARISON: "compared, ", TargetKind.LOG_DIR: "checkpoints and meta.properties: "}
 
 
-def finding_lines(found: Finding, paint: Paint = NO_PAINT, after: Finding | None = None) -> Iterator[str]:
+def finding_lines(finding: Finding, paint: Paint = NO_PAINT, after: Finding | None = None) -> Iterator[str]:
     """Return the lines of one finding: place and message, a broker's reaction, the next step.
 
     A reaction or a step that is also that of `after`, the next finding, is printed only there.
     """
-    where = printable(found.path)
-    if found.position is not None:
-        where += f": at byte {found.position}"
-    word = "" if found.severity is Severity.INFO else f"{found.severity.value}:"
-    text = f"{where}: {word}{word and ' '}{printable(found.message)}{_concerned(found)} [{found.kind.value}]"
-    colour = paint.bad if found.severity is Severity.CORRUPTION else paint.warning
+    where = printable(finding.path)
+    if finding.position is not None:
+        where += f": at byte {finding.position}"
+    word = "" if finding.severity is Severity.INFO else f"{finding.severity.value}:"
+    text = f"{where}: {word}{word and ' '}{printable(finding.message)}{_concerned(finding)} [{finding.kind.value}]"
+    colour = paint.bad if finding.severity is Severity.CORRUPTION else paint.warning
     yield paint.coloured(paint.wrapped(text, indent="  "), word, colour)
-    if found.severity is Severity.INFO:
+    if finding.severity is Severity.INFO:
         return
     shared = after if after is not None and after.severity is not Severity.INFO else None
-    if found.broker_effect and (shared is None or shared.broker_effect != found.broker_effect):
-        yield paint.wrapped(f"  broker: {printable(found.broker_effect)}", indent="    ")
-    if found.next_step and (shared is None or shared.next_step != found.next_step):
-        yield paint.commands(paint.wrapped(f"  next: {printable(found.next_step)}", indent="    "))
+    if finding.broker_effect and (shared is None or shared.broker_effect != finding.broker_effect):
+        yield paint.wrapped(f"  broker: {printable(finding.broker_effect)}", indent="    ")
+    if finding.next_step and (shared is None or shared.next_step != finding.next_step):
+        yield paint.commands(paint.wrapped(f"  next: {printable(finding.next_step)}", indent="    "))
 
 
-def _concerned(found: Finding) -> str:
+def _concerned(finding: Finding) -> str:
     """Return the offsets of damaged batches."""
-    first, last = found.first_offset, found.last_offset
-    if found.severity is Severity.INFO or found.position is None or first is None or last is None:
+    first, last = finding.first_offset, finding.last_offset
+    if finding.severity is Severity.INFO or finding.position is None or first is None or last is None:
         return ""
-    if found.kind in _NAME_OFFSETS:
+    if finding.kind in _NAME_OFFSETS:
         return ""
     return f" (offset {first})" if first == last else f" (offsets {first} to {last})"
 
@@ -68,24 +68,24 @@ def verdict_of(result: Verification) -> str:
 def verification_summary(verification: Verification, paint: Paint = NO_PAINT) -> str:
     """Return the line of a target: the verdict, and how much of it was checked."""
     totals = verification.totals
-    is_compared = not any(found.kind in _NOT_COMPARED for found in verification.findings)
+    is_compared = not any(finding.kind in _NOT_COMPARED for finding in verification.findings)
     prefix = _OF_TARGET.get(verification.target, "") if verification.is_whole and is_compared else ""
-    parts = []
+    words = []
     if verification.log is not None and (totals.segments or verification.is_whole):
-        parts.append(f"offsets {verification.log.start} to {verification.log.end}")
+        words.append(f"offsets {verification.log.start} to {verification.log.end}")
     if verification.target is TargetKind.PARTITION and (totals.segments or verification.is_whole):
-        parts.append(counted(totals.segments, "segment"))
-        parts.append(sized(totals.bytes))
+        words.append(counted(totals.segments, "segment"))
+        words.append(sized(totals.bytes))
     if totals.records:
-        parts.append(counted(totals.records, "record"))
+        words.append(counted(totals.records, "record"))
     verdict, colour = _verdict(verification, paint)
     gap = "  " if verdict_of(verification) == OK else ", "
-    line = f"{printable(verification.path)}: {prefix}{verdict}{gap if parts else ''}{', '.join(parts)}"
+    line = f"{printable(verification.path)}: {prefix}{verdict}{gap if words else ''}{', '.join(words)}"
     return paint.coloured(paint.wrapped(line, indent="  "), verdict, colour)
 
 
 def _verdict(verification: Verification, paint: Paint) -> tuple[str, Colour]:
-    if any(found.kind in _NOT_COMPARED for found in verification.findings):
+    if any(finding.kind in _NOT_COMPARED for finding in verification.findings):
         return "not compared", paint.warning
     corrupt, warnings = verification.count(Severity.CORRUPTION), verification.count(Severity.WARNING)
     words = []
@@ -94,5 +94,5 @@ def _verdict(verification: Verification, paint: Paint) -> tuple[str, Colour]:
     if warnings:
         words.append(counted(warnings, "warning"))
     is_comparison = verification.target is TargetKind.COMPARISON
-    nothing = "the replicas agree in all offsets that both have" if is_comparison else "OK"
-    return ", ".join(words) or nothing, paint.bad if corrupt else paint.warning if warnings else paint.fine
+    fine = "the replicas agree in all offsets that both have" if is_comparison else "OK"
+    return ", ".join(words) or fine, paint.bad if corrupt else paint.warning if warnings else paint.fine

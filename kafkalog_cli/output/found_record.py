@@ -79,12 +79,14 @@ def _crc(valid: int) -> str:
 
 def write_found(lines: JsonLines, found: Found, partition: Partition, /, **given: object) -> None:
     """Write the object of a look-up; `record` is null if only a batch was requested or could be read."""
-    shown = None
+    record_text = None
     if found.block is not None:
         from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form, topic_decode
 
         context = SegmentContext.of_segment(partition, found.segment)
         options = RecordJsonOptions(with_batches=False, decode=topic_decode(context.topic))
         pieces = BlockLines(record_form(context, options)).pieces(found.block)
-        shown = Rendered(str(piece, "utf-8").removesuffix("\n") for piece in pieces)  # no string has a raw line end
-    lines.result(LookupRecord(found), record=shown, how=how(found), **given)
+        record_text = Rendered(
+            str(piece, "utf-8").removesuffix("\n") for piece in pieces
+        )  # no string has a raw line end
+    lines.result(LookupRecord(found), record=record_text, how=how(found), **given)

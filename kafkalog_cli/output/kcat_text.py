@@ -55,23 +55,23 @@ def parse_kcat_format(text: str) -> tuple[Token, ...]:
     Escapes are \n, \r, \t, \xHH, and \NNN in decimal, or in octal after a zero. A backslash before any other character
     is left out, as kcat does.
     """
-    found: list[Token] = []
+    tokens: list[Token] = []
     at = 0
-    for part in _PARTS.finditer(text):
-        found.append(_raw(text[at : part.start()]))
-        at = part.end()
-        letter, escape = part.groups()
+    for match in _PARTS.finditer(text):
+        tokens.append(_raw(text[at : match.start()]))
+        at = match.end()
+        letter, escape = match.groups()
         if escape is not None:
-            found.append(_escaped(escape))
+            tokens.append(_escaped(escape))
         elif letter == "%":
-            found.append(b"%")
+            tokens.append(b"%")
         elif letter in FIELDS:
-            found.append(letter)
+            tokens.append(letter)
         else:
             known = ", ".join(f"%{one}" for one in FIELDS)
             what = f"there is no %{letter}" if letter else "nothing follows the last %"
             raise UsageError(reason=f"-f: {what}. A format has {known}, %%")
-    return (*found, _raw(text[at:]))
+    return (*tokens, _raw(text[at:]))
 
 
 def _raw(text: str) -> bytes:

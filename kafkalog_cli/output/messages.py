@@ -31,7 +31,7 @@ class Messages:
 
             self._json = JsonLines(self._stream)
 
-    def tell(  # noqa: PLR0913
+    def error(  # noqa: PLR0913
         self,
         kind: str,
         message: str,
@@ -60,10 +60,10 @@ class Messages:
             self._text(fault.message, path, position, "", self._paint.warning)
             self._stream.flush()
         else:
-            self.tell(fault.kind.value, fault.message, path=path, position=position)
+            self.error(fault.kind.value, fault.message, path=path, position=position)
 
     def warn(self, kind: str, message: str, *, path: str | None = None, next_step: str = "") -> None:
-        """Print a warning: a fact that does not end the run. The arguments are those of `tell`."""
+        """Print a warning: a fact that does not end the run. The arguments are those of `error`."""
         if self._json is not None:
             from kafkalog_cli.output.ndjson import Warned
 
@@ -76,14 +76,14 @@ class Messages:
         """Print the notes of a session."""
         for note in notes:
             if note.is_error:
-                self.tell(note.kind, note.message, path=note.path, exit_code=note.exit_code, next_step=note.next_step)
+                self.error(note.kind, note.message, path=note.path, exit_code=note.exit_code, next_step=note.next_step)
             else:
                 self.warn(note.kind, note.message, path=note.path, next_step=note.next_step)
 
     def not_read(self, path: str, error: KafkalogError | OSError) -> None:
         """Print the error for which the file or directory at `path` was not read."""
         if isinstance(error, OSError):
-            self.tell("unreadable", f"cannot be read: {error.strerror or error}", path=path)
+            self.error("unreadable", f"cannot be read: {error.strerror or error}", path=path)
         else:
             self.exception(error)
 

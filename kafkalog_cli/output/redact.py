@@ -52,20 +52,20 @@ def parse_redaction(text: str) -> Redaction:
 
     As in `keys,values=len,headers=hash`, a mode applies to the names before it that have no mode of their own.
     """
-    chosen: dict[str, Showing] = {}
-    waiting: list[str] = []
+    modes: dict[str, Showing] = {}
+    without_mode: list[str] = []
     for item in text.split(","):
         name, equals, mode = item.strip().partition("=")
         if name not in _TARGETS or (equals and mode not in _MODES):
             raise UsageError(reason=f"--redact {text!r}: give keys, values, headers, each with =hash, =len or nothing")
-        if name in chosen or name in waiting:
+        if name in modes or name in without_mode:
             raise UsageError(reason=f"--redact {text!r}: {name} occurs twice")
-        waiting.append(name)
+        without_mode.append(name)
         if equals:
-            chosen.update(dict.fromkeys(waiting, _MODES[mode]))
-            waiting.clear()
-    chosen.update(dict.fromkeys(waiting, Showing.NOTHING))
-    return Redaction(**chosen)
+            modes.update(dict.fromkeys(without_mode, _MODES[mode]))
+            without_mode.clear()
+    modes.update(dict.fromkeys(without_mode, Showing.NOTHING))
+    return Redaction(**modes)
 
 
 def redacted_json(data: bytes | memoryview, showing: Showing) -> str:

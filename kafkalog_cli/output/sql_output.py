@@ -85,47 +85,47 @@ def values(array: Any) -> list[Any]:
 
     kind = array.type
     if pa.types.is_timestamp(kind):
-        return [_time(one, is_utc=kind.tz is not None) for one in array.cast(pa.int64()).to_pylist()]
+        return [_time(item, is_utc=kind.tz is not None) for item in array.cast(pa.int64()).to_pylist()]
     if pa.types.is_date(kind):
-        return [_date(one) for one in array.cast(pa.int32()).to_pylist()]
+        return [_date(item) for item in array.cast(pa.int32()).to_pylist()]
     if pa.types.is_decimal(kind):
-        return [None if one is None else f"{one:f}" for one in array.to_pylist()]
+        return [None if item is None else f"{item:f}" for item in array.to_pylist()]
     if pa.types.is_map(kind):
         return _maps(array)
     if pa.types.is_list(kind):
         return _split(array, values(array.flatten()))
     if pa.types.is_struct(kind):
-        parts = [values(part) for part in array.flatten()]
+        columns = [values(column) for column in array.flatten()]
         names = [field.name for field in kind]
-        rows = zip(*parts, strict=True) if parts else iter([()] * len(array))
+        rows = zip(*columns, strict=True) if columns else iter([()] * len(array))
         is_there = array.is_valid().to_pylist()
-        return [dict(zip(names, row, strict=True)) if one else None for one, row in zip(is_there, rows, strict=True)]
+        return [dict(zip(names, row, strict=True)) if item else None for item, row in zip(is_there, rows, strict=True)]
     return array.to_pylist()  # type: ignore[no-any-return]
 
 
 def _split(array: Any, flat: list[Any]) -> list[Any]:
     import pyarrow.compute as pc
 
-    found, begin = [], 0
+    lists, begin = [], 0
     for length in pc.list_value_length(array).to_pylist():
-        found.append(None if length is None else flat[begin : begin + length])
+        lists.append(None if length is None else flat[begin : begin + length])
         begin += length or 0
-    return found
+    return lists
 
 
 def _maps(array: Any) -> list[Any]:
     """Return the maps of an array one by one: keys and items of a sliced array are those of the whole array."""
-    found: list[Any] = []
+    maps: list[Any] = []
     for at in range(len(array)):
-        one = array[at]
-        if not one.is_valid:
-            found.append(None)
+        item = array[at]
+        if not item.is_valid:
+            maps.append(None)
             continue
-        pairs = one.values
+        pairs = item.values
         keys, items = (values(part) for part in pairs.flatten())
         is_object = all(isinstance(key, str) for key in keys)
-        found.append(dict(zip(keys, items, strict=True)) if is_object else [*map(list, zip(keys, items, strict=True))])
-    return found
+        maps.append(dict(zip(keys, items, strict=True)) if is_object else [*map(list, zip(keys, items, strict=True))])
+    return maps
 
 
 def _time(micros: int | None, *, is_utc: bool) -> str | None:
@@ -191,7 +191,8 @@ def write_cells(out: ResultStream, headings: Sequence[ResultColumn], rows: Itera
     """Write rows of text as a table; on a terminal that is too narrow the last columns are left out."""
     cells = list(rows)
     columns = [
-        Column(printable(one.name), itemgetter(at), at, is_number=one.is_number) for at, one in enumerate(headings)
+        Column(printable(heading.name), itemgetter(at), at, is_number=heading.is_number)
+        for at, heading in enumerate(headings)
     ]
     write_table(out, columns, cells[:most_rows])
     return Written(min(len(cells), most_rows), len(cells) > most_rows)
@@ -219,18 +220,21 @@ def write_parquet(
 
     done, more = 0, False
     named = pa.schema([pa.field(name, field.type) for name, field in zip(names, schema, strict=True)])
-    held: list[Any] = []
+    tables: list[Any] = []
     with pq.ParquetWriter(file, named, compression="zstd") as writer:
         for data, count in parts:
             room = count if most_rows is None else most_rows - done
             with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
-                held.append(stream.read_all().slice(0, room).rename_columns(list(names)).cast(named))
+                tables.append(stream.read_all().slice(0, room).rename_columns(list(names)).cast(named))
             done, more = done + min(count, room), count > room
             if more:
                 break
-            if sum(one.num_rows for one in held) >= GROUP_ROWS or sum(one.nbytes for one in held) >= GROUP_BYTES:
-                writer.write_table(pa.concat_tables(held))
-                held = []
-        if held:
-            writer.write_table(pa.concat_tables(held))
+            if (
+                sum(table.num_rows for table in tables) >= GROUP_ROWS
+                or sum(table.nbytes for table in tables) >= GROUP_BYTES
+            ):
+                writer.write_table(pa.concat_tables(tables))
+                tables = []
+        if tables:
+            writer.write_table(pa.concat_tables(tables))
     return Written(done, more)

@@ -44,21 +44,21 @@ def _coordinator_record(
     key_text = java_json({"type": str(record.record_type), "data": record.key})
     if record.value is None:
         return key_text, "<DELETE>"
-    shown = record.value
+    data = record.value
     if topic == TRANSACTION_STATE and not version.is_before_4_4:
-        number = shown["transactionStatus"]
-        shown = {**shown, "transactionStatus": state_name(number) or str(number)}
-    return key_text, java_json({"version": str(record.value_version), "data": shown})
+        number = data["transactionStatus"]
+        data = {**data, "transactionStatus": state_name(number) or str(number)}
+    return key_text, java_json({"version": str(record.value_version), "data": data})
 
 
 def _cluster_metadata(version: KafkaVersion, offset: int, _key: Field, value: Value) -> Parsed:
     """Return the value as JSON (ClusterMetadataLogMessageParser)."""
     if isinstance(value, CannotDecode):
         return None, f"Error at {offset}, skipping. {value.message}"
-    found = decode_api_message(CLUSTER_METADATA, value, version.schemas)
-    if isinstance(found, UnreadableRecord):
-        return None, f"Error at {offset}, skipping. {found.message}"
-    return None, java_json({"type": found.enum, "version": found.version, "data": found.message})
+    record = decode_api_message(CLUSTER_METADATA, value, version.schemas)
+    if isinstance(record, UnreadableRecord):
+        return None, f"Error at {offset}, skipping. {record.message}"
+    return None, java_json({"type": record.enum, "version": record.version, "data": record.message})
 
 
 def _remote_log_metadata(version: KafkaVersion, offset: int, _key: Field, value: Value) -> Parsed:
@@ -72,8 +72,8 @@ def _remote_log_metadata(version: KafkaVersion, offset: int, _key: Field, value:
             f'"{package}.Record.value()" is null'
         )
         return None, f"Error at offset {offset}, skipping. {message}"
-    found = decode_api_message(REMOTE_LOG_METADATA, value)
-    text = found if isinstance(found, UnreadableRecord) else remote_log_text(found)
+    record = decode_api_message(REMOTE_LOG_METADATA, value)
+    text = record if isinstance(record, UnreadableRecord) else remote_log_text(record)
     if isinstance(text, UnreadableRecord):
         return None, f"Error at offset {offset}, skipping. {text.message}"
     return None, text

@@ -55,7 +55,7 @@ EXIT_CODES = CHANGE_DAMAGED
 def compact(  # noqa: PLR0913
     context: Context,
     *,
-    paths: PartitionPaths = None,
+    paths: PartitionPaths,
     topics: Topics,
     force: Annotated[bool, Option("--force",
         help="Clean all records again, even if the log is not dirty enough.")] = False,
@@ -113,7 +113,7 @@ def compact(  # noqa: PLR0913
     run = _Compacting(
         context, printing, lines, sums, question=_question, metrics=metrics, is_dry_run=safety.dry_run
     )  # fmt: skip
-    call = Call("compact", paths or [], run.options(topics, safety, settings=settings, pacing=pacing))
+    call = Call("compact", paths, run.options(topics, safety, settings=settings, pacing=pacing))
     partitions = call.writable_partitions()
     if safety.dry_run and explain is None and not erases and len(partitions) > 1:
         run.lines = partial(_remarks_of_row, rows=rows)

@@ -10,7 +10,7 @@ from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.options import DecodingLimits, Format, PathsArgument, Topics
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.names import FileKind, WorkState
-from kafkalog_cli.errors import ExitCode, UsageError, counted
+from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.check.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict, counts_of
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
 from kafkalog_cli.ops.check.checks.report_results import results_of
@@ -27,7 +27,7 @@ EXIT_CODES = READ
 def dump_index(
     context: Context,
     *,
-    paths: PathsArgument = None,
+    paths: PathsArgument,
     topics: Topics,
     output: Format = "text",
     decoding: DecodingLimits,
@@ -38,8 +38,6 @@ def dump_index(
     rule by which it was written is printed: first offsets (before 2.0), append calls (2.0 to 4.0), or per batch (since
     4.1). Metadata files are printed too.
     """
-    if not paths:
-        raise UsageError(reason="dump-index needs a PATH; see kafkalog dump-index --help")
     run = Run(context, output)
     run.show_reads(prints_while_reading=True)
     files, verdicts = 0, Counter[Verdict]()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from typer import Context, Exit, Option, echo
+from typer import Argument, Context, Exit, Option, echo
 
 from kafkalog_cli.cli.commands import Command
 from kafkalog_cli.cli.exit_codes import READ
@@ -15,7 +15,6 @@ from kafkalog_cli.cli.options import (
     DecodingLimits,
     Format,
     Now,
-    PathsArgument,
     Topics,
     WantedRange,
     output_option,
@@ -36,14 +35,13 @@ from kafkalog_cli.ops.selection import Selection, select_files
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import DumpReports, JsonPrinter, SegmentPrinter, TextPrinter, V07Printer
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
+from kafkalog_cli.output.redact import NO_REDACTION, parse_redaction, redacting_decoder
 from kafkalog_cli.output.stream import printable
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.values.decoder import ValueDecoder
     from kafkalog_cli.ops.keys import WantedKey
-    from kafkalog_cli.ops.ranges import Range
     from kafkalog_cli.output.ndjson import JsonLines
-    from kafkalog_cli.output.redact import Redaction
 
 EXAMPLES = {
     "Print the batches and records of a segment": (
@@ -151,7 +149,8 @@ class ToolOptions(NamedTuple):
 class DumpLogOptions(NamedTuple):
     """The options of dump-log."""
 
-    paths: PathsArgument = None
+    paths: Annotated[list[str] | None, Argument(metavar="PATH...",
+        help="Files, partition directories, log directories, or globs of them.")] = None
     tool: ToolOptions = ToolOptions()
     version: Annotated[bool, tool_option("--version", callback=_version, is_eager=True,
         help="Print the version of kafka-dump-log whose text is printed, and exit.")] = False
@@ -193,40 +192,23 @@ def dump_log(context: Context, options: DumpLogOptions) -> int:
     With the options of kafka-dump-log, the text is the same, byte for byte. Directories, globs,
     ranges of offsets and times, and NDJSON are additions. The exit code is 1 if a file could not be read to its end.
     """
-    run, paths = Run(context, options.output_format), options.paths or []
-    redaction = _redaction(options.redact)
-    wanted = options.range.wanted(run.environment, options.now, _wanted_key(options))
-    reports = DumpReports(kafka_version_of(options.kafka_version))
-    named = java_split(options.tool.files) if options.tool.files is not None else []
-    if not named and not paths:
-        raise UsageError(reason="dump-log needs --files or a PATH; see kafkalog dump-log --help")
-    decoding = options.values.decoding
-    if any(decoding) and not run.as_json:
-        raise UsageError(reason="--key-format, --value-format and --schemas of dump-log need --format json")
-    selected = select_files(run.fs, paths, options.topics.selection) if paths else []
-    if wanted is not None and selected:
-        from kafkalog_cli.ops.ranges import segments_in_range
-
-        selected = segments_in_range(run.fs, selected, wanted)
-    chosen = [*named, *selected]
-    decoder = None
-    if decoding:
-        decoder = run.decoder_of(decoding, [_directory(java_path(path)) for path in chosen])
-    dump = Dump(run, options, reports, wanted, decoder, redaction)
+    run = Run(context, options.output_format)
+    dump = Dump(run, options)
+    files = dump.files()
     if run.shows_progress_beside_results:
-        run.progress.expect(_segment_bytes(run, chosen))
-    for path in chosen:
+        run.progress.expect(_segment_bytes(run, files))
+    for path in files:
         if options.max_records is not None and dump.shown_records >= options.max_records:
             break
         run.codes.append(ExitCode.OK)
-        dump.file(java_path(path))
+        dump.file(path)
     run.progress.erase()
     run.out.flush()
-    run.messages.mirrored(reports.text())
-    files = len(run.codes)
+    run.messages.mirrored(dump.reports.text())
+    dumped = len(run.codes)
     if not options.strict:
         run.codes[:] = [ExitCode.FAILURE if any(run.codes) else ExitCode.OK]
-    return run.end(files=files, batches=dump.batch_count, records=dump.record_count)
+    return run.end(files=dumped, batches=dump.batch_count, records=dump.record_count)
 
 
 class Parser(Command):
@@ -237,16 +219,38 @@ class Parser(Command):
 
 
 class Dump:
-    """Dumps files in order; damage at which the real tool aborts ends only its file."""
+    """Dumps files in order; damage at which the real tool aborts ends only its file.
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self, run: Run, options: DumpLogOptions, reports: DumpReports, wanted: "Range | None",
-        decoder: "ValueDecoder | None", redaction: "Redaction | None",
-    ) -> None:  # fmt: skip
+    Raises UsageError for options that contradict each other.
+    """
+
+    def __init__(self, run: Run, options: DumpLogOptions) -> None:
         self._run, self._options, self._tool = run, options, options.tool
-        self._reports, self._wanted, self._decoder, self._redaction = reports, wanted, decoder, redaction
+        self._redaction = NO_REDACTION if options.redact is None else parse_redaction(options.redact)
+        self._range = options.range.wanted(run.environment, options.now, _wanted_key(options))
+        self.reports = DumpReports(kafka_version_of(options.kafka_version))
+        self._decoder: ValueDecoder | None = None
         self._contents, self._deep, self._limits = options.contents, options.deep, options.decoding.limits
         self.batch_count = self.record_count = self.shown_records = 0
+
+    def files(self) -> list[str]:
+        """Return the paths of the files, and read the schemas for their records. Raises as `select_files`."""
+        run, options, paths = self._run, self._options, self._options.paths or []
+        named = java_split(options.tool.files) if options.tool.files is not None else []
+        if not named and not paths:
+            raise UsageError(reason="dump-log needs --files or a PATH; see kafkalog dump-log --help")
+        decoding = options.values.decoding
+        if any(decoding) and not run.as_json:
+            raise UsageError(reason="--key-format, --value-format and --schemas of dump-log need --format json")
+        selected = select_files(run.fs, paths, options.topics.selection) if paths else []
+        if self._range is not None and selected:
+            from kafkalog_cli.ops.ranges import segments_in_range
+
+            selected = segments_in_range(run.fs, selected, self._range)
+        files = [java_path(path) for path in (*named, *selected)]
+        if decoding:
+            self._decoder = run.decoder_of(decoding, [_directory(path) for path in files])
+        return files
 
     def file(self, path: str) -> None:
         """Dump a file by its suffix."""
@@ -278,11 +282,11 @@ class Dump:
         run, tool = self._run, self._tool
         if run.lines is not None:
             self._sidecar_objects(path, run.lines)
-        found = Sidecars(
-            run.fs, self._reports, self._shown, self._limits, tool.max_message_size,
+        sidecars = Sidecars(
+            run.fs, self.reports, self._shown, self._limits, tool.max_message_size,
             tool.index_sanity_check, tool.verify_index_only,
         )  # fmt: skip
-        for line in found.text(path, suffix):  # of JSON output too: for the problems on stderr
+        for line in sidecars.text(path, suffix):  # of JSON output too: for the problems on stderr
             if isinstance(line, GivesUp):
                 self._fail(path, line.position, line.message)
             elif isinstance(line, Corrupt):
@@ -325,7 +329,7 @@ class Dump:
         if self._tool.max_bytes < 0:
             self._fail(path, None, f"Invalid size: {self._tool.max_bytes}")
             return
-        known_gaps = len(self._reports.gaps)
+        known_gaps = len(self.reports.gaps)
         with self._run.fs.open_read(path) as file:
             if file.size_bytes > MAX_INT32:
                 self._fail(path, None, f"{file.size_bytes} bytes are more than a segment can have ({MAX_INT32})")
@@ -335,7 +339,7 @@ class Dump:
             options = self._dump_options(path, file, base_offset)
             if options is None:
                 return
-            dump = SegmentDump(file, options, None if self._run.as_json else self._reports.gaps)
+            dump = SegmentDump(file, options, None if self._run.as_json else self.reports.gaps)
             if self._run.as_json:
                 self._print_objects(path, dump, name)
             else:
@@ -344,19 +348,18 @@ class Dump:
             if self._options.strict:
                 code = dump.damage.exit_code(self._run.fs, file, dump.valid_bytes, self._limits)
                 self._run.codes[-1] = code or self._run.codes[-1]
-        self._reports.add_gaps(self._shown(java_absolute_path(path)), known_gaps)
+        self.reports.add_gaps(self._shown(java_absolute_path(path)), known_gaps)
 
     def _print_objects(self, path: str, dump: SegmentDump, name: str) -> None:
         from kafkalog_cli.output.decoded_values import DecodedValues
         from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form, topic_decode
-        from kafkalog_cli.output.redact import NO_REDACTION
 
         directory = directory_name(_directory(path))
         values = None
         if self._decoder is not None and directory.topic is not None:
             values = DecodedValues(self._decoder, directory.topic)
         decode = topic_decode(self._tool.decoded_topic or directory.topic)
-        options = RecordJsonOptions(self._redaction or NO_REDACTION, decode=decode, values=values)
+        options = RecordJsonOptions(self._redaction, decode=decode, values=values)
         context = SegmentContext(directory.topic, directory.partition, name, name.endswith(".kafka"))
         printer = JsonPrinter(self._run.out, record_form(context, options))
         self._print(path, dump, printer)
@@ -411,7 +414,7 @@ class Dump:
 
     def _dump_options(self, path: str, file: ReadableFile, v07_base_offset: int | None) -> DumpOptions | None:
         """Return which part of the file to read; None if none of it is in the range."""
-        options, wanted = self._options, self._wanted
+        options, wanted = self._options, self._range
         start, end = 0, self._tool.max_bytes
         if wanted is not None:
             from kafkalog_cli.ops.ranges import window
@@ -436,7 +439,7 @@ class Dump:
             v07_base_offset=v07_base_offset,
             wanted=wanted,
             max_records=None if options.max_records is None else options.max_records - self.shown_records,
-            is_gap_before_first=wanted is None and not self._reports.version.is_scala,
+            is_gap_before_first=wanted is None and not self.reports.version.is_scala,
             knows_brokers=options.strict,  # its exit code is of damage; else the output is that of the tool
         )
 
@@ -448,7 +451,7 @@ class Dump:
             decoder=decoder if self._contents else None,
             skip_metadata=self._tool.skip_record_metadata,
             escape=out.is_terminal,
-            version=self._reports.version,
+            version=self.reports.version,
         )
         return TextPrinter(out, text, name, whole_file=self._tool.max_bytes == MAX_INT32)
 
@@ -459,18 +462,14 @@ class Dump:
         if topic is not None:
             from kafkalog_cli.output.topic_decoders import topic_decoder
 
-            decoder = topic_decoder(topic, self._reports.version)
+            decoder = topic_decoder(topic, self.reports.version)
         else:
             key, value = tool.key_decoder_class or STRING_DECODER, tool.value_decoder_class or STRING_DECODER
             for name in (value, key):
                 if name not in DECODERS:
                     return name
             decoder = ClassDecoder(DECODERS[key], DECODERS[value])
-        if not self._redaction:
-            return decoder
-        from kafkalog_cli.output.redact import redacting_decoder
-
-        return redacting_decoder(decoder, self._redaction)
+        return redacting_decoder(decoder, self._redaction) if self._redaction else decoder
 
     def _shown(self, path: str) -> str:
         """Return the path as the real tool prints it; on a terminal without control characters."""
@@ -496,17 +495,9 @@ def _segment_bytes(run: Run, paths: list[str]) -> int:
     total = 0
     for path in paths:
         with suppress(OSError):  # reported when the file is dumped
-            status = run.fs.status(java_path(path)) if path.endswith(SEGMENT_SUFFIXES) else None
+            status = run.fs.status(path) if path.endswith(SEGMENT_SUFFIXES) else None
             total += 0 if status is None else status.size_bytes
     return total
-
-
-def _redaction(text: str | None) -> "Redaction | None":
-    if text is None:
-        return None
-    from kafkalog_cli.output.redact import parse_redaction
-
-    return parse_redaction(text)
 
 
 def java_split(text: str) -> list[str]:

@@ -22,7 +22,7 @@ from kafkalog_cli.cli.options import (
     selection_option,
 )
 from kafkalog_cli.cli.run import Run
-from kafkalog_cli.errors import DamagedLog, UsageError, counted
+from kafkalog_cli.errors import DamagedLog, counted
 from kafkalog_cli.log.reading.record_arrow import need_pyarrow
 from kafkalog_cli.ops.choices import Isolation, OnDamage
 from kafkalog_cli.ops.decoding import Decoding
@@ -49,9 +49,9 @@ EXIT_CODES = CHANGE_DAMAGED
 class ExportOptions(NamedTuple):
     """The options of export."""
 
-    paths: PartitionPaths = None
-    output: Annotated[str | None, output_option(metavar="DIR",
-        help="Directory for the files: topic=NAME/PARTITION-OFFSET.parquet.")] = None
+    paths: PartitionPaths
+    output: Annotated[str, output_option(metavar="DIR", show_default=False,
+        help="Directory for the files: topic=NAME/PARTITION-OFFSET.parquet.")]
     file_format: Annotated[Literal["parquet", "arrow", "json", "ndjson"], output_option("--format",
         help="Format of the files: Parquet, Arrow IPC, or NDJSON as read prints it and append takes"
         " it.")] = "parquet"
@@ -96,9 +96,6 @@ def export(context: Context, options: ExportOptions) -> int:
     selection = options.topics.selection
     engine = engine_of(run.environment, options.spark, as_json=run.as_json)
     decoding = options.contents.decoding.absolute()
-    if not paths or options.output is None:
-        what = "a LOG_DIR" if not paths else "--output DIR"
-        raise UsageError(reason=f"export needs {what}; see kafkalog export --help")
     need_pyarrow()
     request = _request(run, options, decoding)
     request.check()
@@ -148,7 +145,7 @@ def _print(run: Run, options: ExportOptions, result: ExportResult, seconds: floa
         run.messages.warn("completed", message)
     counts = {}
     if run.lines is not None:
-        counts = _write_objects(run.lines, result, str(options.output).rstrip("/"))
+        counts = _write_objects(run.lines, result, options.output.rstrip("/"))
     elif result.files or not options.quiet:
         run.write_lines(_lines(result.files, seconds))
     run.codes.append(result.exit_code)

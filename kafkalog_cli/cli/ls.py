@@ -64,7 +64,7 @@ class Space(NamedTuple):
 class LsOptions(NamedTuple):
     """The options of ls."""
 
-    paths: PathsArgument = None
+    paths: PathsArgument
     topics: Topics = Topics()
     segments: Annotated[bool, Option("--segments", help="Print a row per segment, not per partition.")] = False
     transactions: Annotated[bool, Option(
@@ -84,7 +84,7 @@ def ls(context: Context, options: LsOptions) -> int:
     --topics, --sort and --freeable show what fills the disk instead, with sums per log directory and a total.
     The settings for --freeable have the same sources as those of retain and compact. Nothing is locked or changed.
     """
-    run, paths = Run(context, options.output), options.paths or []
+    run = Run(context, options.output)
     sources = {name: context.get_parameter_source(name) for name in context.params}
     typed = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
     if options.segments and "sort" not in typed:
@@ -94,11 +94,9 @@ def ls(context: Context, options: LsOptions) -> int:
         raise UsageError(reason="--sort freeable needs --freeable")
     if options.space.is_wanted and options.segments:
         raise UsageError(reason="--segments cannot be combined with --topics, --sort and --freeable")
-    if not paths:
-        raise UsageError(reason="ls needs a PATH; see kafkalog ls --help")
     if planning is None:  # the call of a verb has its own progress
         run.show_reads()
-    return LsRun(run, options, planning).list(paths)
+    return LsRun(run, options, planning).list()
 
 
 def _planning(run: Run, options: LsOptions, typed: Collection[str]) -> "VerbOptions | None":
@@ -135,9 +133,9 @@ class LsRun:
         self._partitions: dict[str, PartitionListing] = {}
         self._log_dirs: dict[str, LogDirListing] = {}
 
-    def list(self, paths: Sequence[str]) -> int:
+    def list(self) -> int:
         """List the paths; return the exit code. Raises as `Call.settings`."""
-        run = self._run
+        run, paths = self._run, self._options.paths
         for path in paths:
             try:
                 for expanded in expand(run.fs, [path]):
@@ -146,7 +144,7 @@ class LsRun:
                 self._fail(error)
         self._text.end()
         if self._is_about_space:
-            self._print_usage(paths)
+            self._print_usage()
         if not run.codes:
             self._fail(nothing_selected(run.fs, [*paths], self._selection))
         return run.end(**self._counts)
@@ -218,9 +216,9 @@ class LsRun:
         self._run.codes.append(error.exit_code)
         self._run.messages.exception(error)
 
-    def _print_usage(self, paths: Sequence[str]) -> None:
+    def _print_usage(self) -> None:
         """Print what fills the disk, and add its sums to the summary."""
-        run, rows, freeable = self._run, [], self._freeable(paths)
+        run, rows, freeable = self._run, [], self._freeable()
         for partition in self._partitions.values():
             try:
                 rows.append((partition, usage_of(run.fs, partition, freeable.get(partition.path))))
@@ -250,13 +248,13 @@ class LsRun:
             self._counts["freeable_bytes"] = total.freeable.known_bytes
             self._counts["freeable_unknown_partitions"] = total.freeable.unknown_partitions
 
-    def _freeable(self, paths: Sequence[str]) -> dict[str, Freeable]:
+    def _freeable(self) -> dict[str, Freeable]:
         """Return what each partition would free, by path; note INTERRUPTED if not all partitions were planned."""
         if self._planning is None or not self._partitions:
             return {}
         from kafkalog_cli.ops.look.listing.freeable import freeable_of
 
-        freeable, code = freeable_of(self._run.fs, paths, [*self._partitions.values()], self._planning)
+        freeable, code = freeable_of(self._run.fs, self._options.paths, [*self._partitions.values()], self._planning)
         self._run.codes += [code] if code is ExitCode.INTERRUPTED else []
         return freeable
 

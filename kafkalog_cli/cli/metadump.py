@@ -23,9 +23,9 @@ EXIT_CODES = PATHS | exit_codes(ExitCode.UNSUPPORTED, ExitCode.REFUSED)
 
 def metadump(
     context: Context,
-    paths: Annotated[list[str] | None, Argument(metavar="LOG_DIR... OUT",
+    paths: Annotated[list[str], Argument(metavar="LOG_DIR... OUT",
         help="Log directories, and the directory to make. Several log directories become directories in it.",
-        show_default=False)] = None,
+        show_default=False)],
     hash_names: Annotated[bool, Option("--hash-names",
         help="Replace names of topics, groups and transactional ids, too.")] = False,
     output: Format = "text",
@@ -41,7 +41,7 @@ def metadump(
     commits. Settings of topics and numbers stay; other settings may be passwords and are replaced. Names of topics,
     groups and transactional ids stay unless --hash-names is given. Stop the broker first. The source is only read.
     """
-    if paths is None or len(paths) < 2:
+    if len(paths) < 2:
         raise UsageError(reason="metadump needs a LOG_DIR and OUT; see kafkalog metadump --help")
     run = Run(context, output)
     began = run.environment.clock()

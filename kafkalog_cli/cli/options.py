@@ -35,9 +35,9 @@ spark_option = partial(Option, rich_help_panel="Spark")
 
 # -- paths and selection
 
-PathsArgument = Annotated[list[str] | None, Argument(metavar="PATH...",
+PathsArgument = Annotated[list[str], Argument(metavar="PATH...", show_default=False,
     help="Files, partition directories, log directories, or globs of them.")]
-PartitionPaths = Annotated[list[str] | None, Argument(metavar="PATH...",
+PartitionPaths = Annotated[list[str], Argument(metavar="PATH...", show_default=False,
     help="Partition directories, log directories, or globs of them.")]
 LogDirPaths = Annotated[list[str], Argument(metavar="LOG_DIR...",
     help="Log directories, partition directories, or globs of them.", show_default=False)]

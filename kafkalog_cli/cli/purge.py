@@ -26,7 +26,7 @@ EXIT_CODES = CHANGE
 def purge(  # noqa: PLR0913
     context: Context,
     *,
-    paths: PathsArgument = None,
+    paths: PathsArgument,
     topics: Topics,
     older_than: Annotated[str, Option(metavar="TIME",
         help="Remove runs that ended longer ago than this (90s, 15m, 2h, 7d). They cannot be undone then.")] = "7d",
@@ -47,7 +47,7 @@ def purge(  # noqa: PLR0913
     older_than_ms = parse_duration_ms(older_than)
     changes = Changes(context, printing, _lines, _SUMS, question=_question, is_dry_run=safety.dry_run)
     options = changes.options(topics, safety, pacing=Pacing(jobs, time_budget, None, if_offline))
-    return changes.finish(purge_files(paths or [], older_than_ms=older_than_ms, **options))
+    return changes.finish(purge_files(paths, older_than_ms=older_than_ms, **options))
 
 
 _SUMS: Sums = {

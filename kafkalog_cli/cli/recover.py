@@ -6,11 +6,11 @@ from functools import partial
 from itertools import groupby
 from typing import Annotated
 
-from typer import Argument, Context, Option
+from typer import Context, Option
 
 from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
-from kafkalog_cli.cli.options import Pacing, Printing, Safety, Topics, WriterSettings
+from kafkalog_cli.cli.options import Pacing, PartitionPaths, Printing, Safety, Topics, WriterSettings
 from kafkalog_cli.errors import UsageError, counted, shell_word
 from kafkalog_cli.format.internal_topics.schema import NEWEST
 from kafkalog_cli.ops.change.plans import Remark
@@ -39,8 +39,7 @@ _rule = partial(Option, rich_help_panel="Rules")
 def recover(  # noqa: PLR0913
     context: Context,
     *,
-    paths: Annotated[list[str] | None, Argument(metavar="PATH...",
-        help="Partition directories, log directories, or globs of them.")] = None,
+    paths: PartitionPaths,
     topics: Topics,
     like_broker: Annotated[bool, _rule("--like-broker",
         help="Repair exactly as a broker would at start-up, honouring .kafka_cleanshutdown, followed by a clean"
@@ -70,8 +69,6 @@ def recover(  # noqa: PLR0913
     If the disk reports errors, nothing is cut that could not be read, and --salvage reads the rest. Ctrl-C and
     SIGTERM end the run after the partitions in progress. The remaining partitions are listed (exit code 130).
     """
-    if not paths:
-        raise UsageError(reason="recover needs a PATH; see kafkalog recover --help")
     if sum((like_broker, indexes_only, salvage is not None)) > 1:
         raise UsageError(reason="--like-broker, --indexes-only and --salvage exclude each other")
     if since_recovery_point and (like_broker or salvage is not None):

@@ -48,7 +48,7 @@ _room_option = partial(Option, rich_help_panel="Room on a full disk")
 def retain(  # noqa: PLR0913
     context: Context,
     *,
-    paths: PartitionPaths = None,
+    paths: PartitionPaths,
     topics: Topics,
     explain: Annotated[bool, Option("--explain",
         help="Explain for each segment why it stays or is removed, and when it would be removed.")] = False,
@@ -86,7 +86,7 @@ def retain(  # noqa: PLR0913
             raise UsageError(reason="--keep-bytes and --keep-ms need --free-bytes")
         delay_ms = delay_ms_of(delay, keeps=keep)
         options = removal.options(topics, safety, settings=settings, pacing=pacing)
-        return removal.finish(remove_segments(paths or [], delay_ms=delay_ms, keep=keep, explain=explain, **options))
+        return removal.finish(remove_segments(paths, delay_ms=delay_ms, keep=keep, explain=explain, **options))
     if explain or keep or delay is not None:
         raise UsageError(reason="--explain, --delay and --keep cannot be combined with --free-bytes")
     wanted_bytes, least = parse_size_bytes(free_bytes), 0 if keep_bytes is None else parse_size_bytes(keep_bytes)
@@ -94,7 +94,7 @@ def retain(  # noqa: PLR0913
         context, printing, _freed_lines, _FREED_SUMS, metrics=metrics, is_dry_run=safety.dry_run
     )  # fmt: skip
     options = freeing.options(topics, safety, settings=settings, pacing=pacing)
-    return freeing.finish(free(paths or [], wanted_bytes, keep_bytes=least, keep_ms=keep_ms, **options))
+    return freeing.finish(free(paths, wanted_bytes, keep_bytes=least, keep_ms=keep_ms, **options))
 
 
 _SUMS: Sums = {

@@ -23,7 +23,7 @@ EXIT_CODES = CHANGE
 def roll(  # noqa: PLR0913
     context: Context,
     *,
-    paths: PartitionPaths = None,
+    paths: PartitionPaths,
     topics: Topics,
     force: Annotated[bool, Option("--force", help="Roll even if a broker would not roll yet.")] = False,
     settings: WriterSettings,
@@ -40,7 +40,7 @@ def roll(  # noqa: PLR0913
     """
     changes = Changes(context, printing, _lines, _SUMS, metrics=metrics, is_dry_run=safety.dry_run)
     options = changes.options(topics, safety, settings=settings, pacing=pacing)
-    return changes.finish(start_segments(paths or [], force=force, **options))
+    return changes.finish(start_segments(paths, force=force, **options))
 
 
 _SUMS: Sums = {**CHANGED, "rolled": lambda changed: int(changed.has_work)}

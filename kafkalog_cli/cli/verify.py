@@ -81,7 +81,7 @@ Reports = Annotated[list[str] | None, output_option("--report", metavar="KIND[=F
 def verify(  # noqa: PLR0913
     context: Context,
     *,
-    paths: PathsArgument = None,
+    paths: PathsArgument,
     topics: Topics,
     level: LevelChoice = Level.NORMAL,
     against: Against = None,
@@ -104,8 +104,6 @@ def verify(  # noqa: PLR0913
     """
     if against is not None and spark.engine == "spark":
         raise UsageError(reason="--against needs --engine local: it compares two partitions in one process")
-    if not paths:
-        raise UsageError(reason="verify needs a PATH; see kafkalog verify --help")
     environment: Environment = context.obj
     if not jobs and spark.engine == "local" and level is Level.DEEP:
         jobs = max(1, default_jobs() // 2)  # each partition's records are read in threads of their own

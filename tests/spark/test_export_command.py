@@ -94,8 +94,8 @@ def test_export_ends_with_one_line_at_damage_and_wrong_options(tmp_path):
     assert (code, said.split(",")[0]) == (4, "orders: 2 records of 1 partition in 1 file")
     assert len(errors.splitlines()) == 1
     for wrong, message in (
-        ([folder], "export needs --output DIR"),
-        (["--output", tmp_path / "x"], "export needs a LOG_DIR"),
+        ([folder], "missing option '--output'"),
+        (["--output", tmp_path / "x"], "missing argument 'PATH...'"),
         (
             [folder, "--output", tmp_path / "x", "--format", "json", "--codec", "gzip"],
             "--format json has the codecs none",

@@ -254,7 +254,7 @@ def roll(log: OpenLog) -> None:
         raise LoadFailed("KafkaException", reason)
     for name, entries in ((active.index_name, active.offset_index()), (active.time_index_name, active.time_index())):
         log.draft.cut(name, len(entries) * entries.layout.size)
-    if log.knows_times(active):  # after the cut, which would remove the closing entry
+    if not log.is_clean:  # after a clean stop, LogSegment.maxTimestampSoFar is that of the last entry
         log.close_time_index(active)
     log.create_segment(end_offset)
     log.take_snapshot_at_end()

@@ -324,9 +324,11 @@ def differences(case, ours, theirs):
     if ours.is_disputed and case.log.is_odd:
         return []
     real_files, our_files = dict(theirs.files), dict(ours.files)
-    if case.verb == "roll" and not case.log.files[f"{max(bases(case.log.files)):020d}.log"]:
-        # A broker makes an empty active segment anew.
+    if case.verb == "roll" and not case.log.files[f"{(active := max(bases(case.log.files))):020d}.log"]:
+        # A broker makes an empty active segment anew, without the empty transaction index that it may have had.
         real_files = {name: data for name, data in real_files.items() if not name.endswith(".deleted")}
+        if not our_files.get(stray := f"{active:020d}.txnindex"):
+            our_files.pop(stray, None)
         ours = ours._replace(rolled=theirs.rolled)
     if case.verb == "truncate" and theirs.offsets[0] == theirs.offsets[1]:
         # That of a log without records comes and goes with every start (it is removed, then written as the first).

@@ -56,6 +56,8 @@ def batch(*records, horizon=None, last=None):
         # A segment that is known as a whole is known up to the next one's base offset.
         ([(0, [batch((0, b"a", b"v"))]), (10, [batch((10, b"c", b"v"))])], 0, 1, 10, []),
         ([(0, [batch((0, b"z", b"v"), (5, b"a", b"v")), batch((6, b"b", b"v"))])], 5, 1, 6, []),
+        # OffsetMap.put and updateLatestOffset go back where a segment begins below its name.
+        ([(0, [batch((0, b"a", b"v"))]), (10, [batch((5, b"c", b"v"), (6, b"d", b"v"))])], 0, 2, 6, []),
     ],
 )  # fmt: skip
 def test_keys_are_known_up_to_where_the_table_is_full(segments, first_dirty, most_keys, end, gone):
@@ -165,7 +167,7 @@ def row(base, last, *, magic=2, count=1, valid=1):
     [
         ([row(5, 5), row(6, 6)], True),
         ([row(4, 5)], True),  # it may begin below the name of the segment
-        ([row(4, 4)], False),
+        ([row(4, 4)], True),  # and end below it
         ([row(5, 7), row(7, 8)], False),
         ([row(5, 7), row(6, 8)], False),
         ([row(5, 7), row(8, 7)], False),

@@ -19,6 +19,7 @@ from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.txnindex import AbortedTxn
+from kafkalog_cli.log.log_end import segment_end
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.records import ChunkBlocks, RecordReader, records, usual_marker_in
@@ -179,6 +180,11 @@ class CleanableLog(NamedTuple):
             raise Damaged(segment.txn_index.path, fault)
         return entries
 
+    def end_before(self, segment: Segment) -> int:
+        """Return the offset after the last record of the segment before `segment`, 0 if it is the first."""
+        at = self.segments.index(segment)
+        return segment_end(self.fs, self.segments[at - 1], like_clean_start=False).next_offset if at else 0
+
 
 def _whole_entries(file: FileStatus | None, entry_bytes: int) -> int:
     return 0 if file is None else file.size_bytes // entry_bytes * entry_bytes
@@ -228,8 +234,8 @@ class SegmentChunks:
             fault: str | None = None
             if batch.valid != CRC_GOOD:
                 fault = "the CRC of the batch is not that of its bytes"
-            elif last == NO_OFFSET and batch.last_offset < self._segment.base_offset:
-                fault = f"offset {batch.last_offset} is below the segment's name"
+            elif last == NO_OFFSET and batch.last_offset < self._segment.base_offset and self._is_behind(batch):
+                fault = f"offset {batch.last_offset} is not above the segment before"
             elif batch.last_offset <= last or (batch.magic >= 2 and not last < batch.base_offset <= batch.last_offset):
                 fault = f"offsets {batch.base_offset} to {batch.last_offset} do not follow {last}"
             elif batch.records_count < (0 if batch.magic >= 2 else -1):
@@ -239,6 +245,13 @@ class SegmentChunks:
                 raise Damaged(path, Fault(kind, batch.position, fault, batch.size_bytes))
             last = batch.last_offset
         self._last_offset = last
+
+    def _is_behind(self, batch: Batch) -> bool:
+        """Whether a batch below the segment's name is also in the segment before.
+
+        The cleaner itself leaves a first batch below the name, if the records of its set that had the name are gone.
+        """
+        return batch.last_offset < self._log.end_before(self._segment)
 
     def _are_sound(self, batches: BatchColumns) -> bool:
         """Whether all rows pass, checked at once; False also for batches of v0 and v1, which `_check` then checks."""

@@ -143,7 +143,7 @@ class _Marking:
             if self._is_broker_full:
                 return 0
             following = segments[at + 1].base_offset if at + 1 in places else request.first_uncleanable
-            self._latest = max(self._latest, following - 1)
+            self._latest = following - 1
         return 0
 
     def _take(self, segment: Segment, block: RecordBlock, place: int, table: KeyTable) -> None:
@@ -164,17 +164,19 @@ class _Marking:
 
     def _see(self, block: RecordBlock, known: int, place: int) -> None:
         """Update the offset up to which keys are known, after the first `known` records of a block."""
+        reached = -1
         for row in range(known - 1, -1, -1):
             if block.records.key_size[row] >= 0:
-                self._pass(int(block.records.offset[row]))
+                reached = int(block.records.offset[row])
                 self._after_last_key = place + row + 1
                 break
         ends = [int(end) for end in block.record_ends]
         for at in range(len(ends) - 1, -1, -1):
             is_whole = not block.goes_on or at < len(ends) - 1
             if is_whole and ends[at] <= known:
-                self._pass(int(block.batches.last_offset[block.first_row + at]))
+                reached = max(reached, int(block.batches.last_offset[block.first_row + at]))
                 break
+        self._pass(reached)
 
     # -- the clean part
 
@@ -244,8 +246,12 @@ class _Marking:
         return place
 
     def _pass(self, last_offset: int) -> None:
+        """Set the offset up to which keys are known, as OffsetMap.updateLatestOffset does.
+
+        It goes back where a segment begins below its name.
+        """
         if not self._is_broker_full and last_offset >= self._request.first_dirty:
-            self._latest = max(self._latest, last_offset)
+            self._latest = last_offset
 
     def _note(self, segment: Segment, block: RecordBlock, known: int, place: int) -> None:
         """Mark the tombstones and the removed records of a block.

@@ -96,7 +96,7 @@ static void look_ahead(const struct key_table *table, const uint8_t *data, int64
 }
 
 void kafkalog_put_keys(struct key_table *table, const uint8_t *data, int64_t size, const int64_t *records,
-                       int64_t stride, int64_t first, int64_t end, int64_t place, int64_t mask, int64_t part,
+                       int64_t stride, int64_t first, int64_t end, int64_t first_flag, int64_t mask, int64_t part,
                        int64_t most, uint8_t *flags, int64_t flag_count, int64_t *result)
 {
     uint64_t hashes[AHEAD], slot;
@@ -110,7 +110,7 @@ void kafkalog_put_keys(struct key_table *table, const uint8_t *data, int64_t siz
         int64_t bytes = key_of(data, size, records + row, stride, &key);
         if (bytes == -1)
             continue;
-        if (bytes < 0 || !is_inside(place + row, 1, flag_count)) {
+        if (bytes < 0 || !is_inside(first_flag + row, 1, flag_count)) {
             result[1] = KEYS_OUTSIDE;
             break;
         }
@@ -128,7 +128,7 @@ void kafkalog_put_keys(struct key_table *table, const uint8_t *data, int64_t siz
                 break;
             }
             flags[table->entries[2 * number]] |= GONE;
-            table->entries[2 * number] = place + row;
+            table->entries[2 * number] = first_flag + row;
             continue;
         }
         if (table->count == table->entry_count || bytes > table->arena_bytes - table->used) {
@@ -136,7 +136,7 @@ void kafkalog_put_keys(struct key_table *table, const uint8_t *data, int64_t siz
             break;
         }
         table->used = put_bytes(table->arena, table->used, key, bytes);
-        table->entries[2 * table->count] = place + row;
+        table->entries[2 * table->count] = first_flag + row;
         table->entries[2 * table->count + 1] = table->used;
         table->count++;
         table->slots[slot] = (int64_t)((value & ~LOW) | (uint64_t)table->count);
@@ -145,7 +145,7 @@ void kafkalog_put_keys(struct key_table *table, const uint8_t *data, int64_t siz
 }
 
 int64_t kafkalog_mark_keys(const struct key_table *table, const uint8_t *data, int64_t size, const int64_t *records,
-                           int64_t stride, int64_t first, int64_t end, int64_t place, int64_t mask, int64_t part,
+                           int64_t stride, int64_t first, int64_t end, int64_t first_flag, int64_t mask, int64_t part,
                            uint8_t *flags, int64_t flag_count)
 {
     uint64_t hashes[AHEAD], slot;
@@ -158,11 +158,11 @@ int64_t kafkalog_mark_keys(const struct key_table *table, const uint8_t *data, i
         int64_t bytes = key_of(data, size, records + row, stride, &key);
         if (bytes == -1)
             continue;
-        if (bytes < 0 || !is_inside(place + row, 1, flag_count))
+        if (bytes < 0 || !is_inside(first_flag + row, 1, flag_count))
             return -1;
         uint64_t value = hashes[ahead];
         if ((int64_t)(value >> PART_SHIFT & (uint64_t)mask) == part && find(table, key, bytes, value, &slot) >= 0) {
-            flags[place + row] |= GONE;
+            flags[first_flag + row] |= GONE;
             marked++;
         }
     }

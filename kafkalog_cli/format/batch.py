@@ -165,9 +165,9 @@ class BatchColumns(Matrix):
     def survey(self) -> BatchSurvey:
         """What is true of all batches, of which there must be at least one."""
         if self._survey is None:
-            found, fields = native.survey(self), len(self.names)
-            least, largest = Batch._make(found[:fields]), Batch._make(found[fields : 2 * fields])
-            self._survey = BatchSurvey(least, largest, *found[2 * fields :])
+            numbers, fields = native.survey(self), len(self.names)
+            least, largest = Batch._make(numbers[:fields]), Batch._make(numbers[fields : 2 * fields])
+            self._survey = BatchSurvey(least, largest, *numbers[2 * fields :])
         return self._survey
 
     def for_clients(self) -> BatchColumns:
@@ -195,10 +195,10 @@ class BatchColumns(Matrix):
 
     def in_transactions(self) -> list[int]:
         """Return the rows of transactional batches and of control batches."""
-        wanted = TRANSACTIONAL_MASK | CONTROL_MASK
+        mask = TRANSACTIONAL_MASK | CONTROL_MASK
         if not len(self) or self.survey.largest.attributes < TRANSACTIONAL_MASK:
             return []
-        return rows_where(lambda bits, magic: (bits & wanted != 0) & (magic >= 2), self.attributes, self.magic)
+        return rows_where(lambda bits, magic: (bits & mask != 0) & (magic >= 2), self.attributes, self.magic)
 
     def of_transactions(self, *, only_valid: bool = False) -> Iterator[Batch]:
         """Iterate over the transactional batches and control batches, with `only_valid` if their CRCs are right."""

@@ -56,15 +56,15 @@ def _load(path: str = f"{_FOLDER}/native.lib") -> Any:
 
 def _digest_of_sources() -> str | None:
     """Return the digest of the sources in a clone, as native/build.py computes it; None in an installation."""
-    found, folder = 0, f"{_FOLDER}/../../native"
+    digest, folder = 0, f"{_FOLDER}/../../native"
     try:
         for name in sorted(os.listdir(folder)):
             if name.endswith((".c", ".h")):
                 with open(f"{folder}/{name}", "rb") as file:
-                    found = zlib.crc32(file.read(), zlib.crc32(name.encode(), found))
+                    digest = zlib.crc32(file.read(), zlib.crc32(name.encode(), digest))
     except OSError:
         return None
-    return f"{found:08x}"
+    return f"{digest:08x}"
 
 
 _FUNCTIONS = {
@@ -519,21 +519,21 @@ def contradictions(records: Matrix, record_ends: IntColumn, batches: Matrix) -> 
 def match_positions(offsets: IntColumn, positions: IntColumn, batches: Matrix) -> bytearray:
     """Return the marks of the first entries of an offset index, as many as fit. See kafkalog_match_positions."""
     rows, columns, single = len(positions), columns_of(batches), bytearray(len(positions))
-    found = library().kafkalog_match_positions(
+    count = library().kafkalog_match_positions(
         *(_sized(offsets, rows).address, _sized(positions, rows).address, rows),
         *(columns.address, columns.stride, columns.rows, Memory(single).address),
     )
-    return single[:found]
+    return single[:count]
 
 
 def match_times(timestamps: IntColumn, offsets: IntColumn, batches: Matrix, largest: int) -> int:
     """Return how many of the first entries of a time index fit. See kafkalog_match_times."""
     rows, columns = len(offsets), columns_of(batches)
-    found: int = library().kafkalog_match_times(
+    count: int = library().kafkalog_match_times(
         *(_sized(timestamps, rows).address, _sized(offsets, rows).address, rows),
         *(columns.address, columns.stride, columns.rows, largest),
     )
-    return found
+    return count
 
 
 def extremes(column: IntColumn) -> tuple[int, int, int, int]:
@@ -548,11 +548,11 @@ def extremes(column: IntColumn) -> tuple[int, int, int, int]:
 def gaps(lasts: IntColumn, firsts: IntColumn) -> list[int]:
     """Return the rows whose first offset does not follow the last offset without a gap."""
     rows, last = len(firsts), Memory(lasts)
-    first, found = _sized(firsts, rows), bytearray(8 * rows)
+    first, rows_found = _sized(firsts, rows), bytearray(8 * rows)
     if last.size < first.size:
         raise ValueError("fewer last offsets than first offsets")
-    count = library().kafkalog_gaps(last.address, first.address, rows, Memory(found).address)
-    return memoryview(found).cast("q")[:count].tolist()
+    count = library().kafkalog_gaps(last.address, first.address, rows, Memory(rows_found).address)
+    return memoryview(rows_found).cast("q")[:count].tolist()
 
 
 KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL, KEYS_OUTSIDE = range(5)
@@ -602,26 +602,27 @@ class KeyTable:
         self._table.arena, self._table.arena_bytes = self._arena_owner.address, size_bytes
 
     def put(
-        self, data: Memory, records: Columns, first: int, end: int, place: int, part: tuple[int, int], most: int,
+        self, data: Memory, records: Columns, first: int, end: int, first_flag: int, part: tuple[int, int], most: int,
         flags: Buffer,
     ) -> tuple[int, int]:  # fmt: skip
         """Add the keys of records: return the next row, and KEYS_*. `part` is a mask and a value of the hash."""
         records.check(end)
         scratch, marks = _scratch(), Memory(flags)
         library().kafkalog_put_keys(
-            *(self._at, data.address, data.size, records.address, records.stride, first, end, place, *part, most),
+            *(self._at, data.address, data.size, records.address, records.stride, first, end, first_flag, *part, most),
             *(marks.address, marks.size, scratch.results_at),
         )
         return scratch.results[0], scratch.results[1]
 
     def mark(
-        self, data: Memory, records: Columns, first: int, end: int, place: int, part: tuple[int, int], flags: Buffer
-    ) -> None:
+        self, data: Memory, records: Columns, first: int, end: int, first_flag: int, part: tuple[int, int],
+        flags: Buffer,
+    ) -> None:  # fmt: skip
         """Set bit 0 in the flags of the records whose key is in the table."""
         records.check(end)
         marks = Memory(flags)
         marked = library().kafkalog_mark_keys(
-            *(self._at, data.address, data.size, records.address, records.stride, first, end, place, *part),
+            *(self._at, data.address, data.size, records.address, records.stride, first, end, first_flag, *part),
             *(marks.address, marks.size),
         )
         if marked < 0:
@@ -693,7 +694,7 @@ def join_columns(
     timestamps: Buffer, out: Buffer, columns: Buffer,
 ) -> int:  # fmt: skip
     """Copy key, value and headers of each record into `out`; return the bytes. See kafkalog_join_columns."""
-    times, room, structs = Memory(timestamps), Memory(out), [one.struct for one in (*fields, *headers)]
+    times, room, structs = Memory(timestamps), Memory(out), [column.struct for column in (*fields, *headers)]
     rows = times.size // 8
     if min(fields[0].rows, fields[1].rows) < rows or headers[0].rows != headers[1].rows:
         raise ValueError("columns of different lengths")
@@ -730,12 +731,12 @@ def copy_records(
 
     Returns where their bytes end. See kafkalog_copy_records.
     """
-    source, room, chosen = Memory(data), Memory(out), None if rows is None else Memory(rows)
-    count = records.rows if chosen is None else chosen.size // 8
+    source, room, row_numbers = Memory(data), Memory(out), None if rows is None else Memory(rows)
+    count = records.rows if row_numbers is None else row_numbers.size // 8
     target.check(row + count)
     end = int(library().kafkalog_copy_records(
         *(source.address, source.size, records.address, records.stride, records.rows),
-        *(None if chosen is None else chosen.address, count),
+        *(None if row_numbers is None else row_numbers.address, count),
         *(room.address, to, room.size, target.at(row), target.stride),
     ))  # fmt: skip
     if end < 0:
@@ -821,9 +822,9 @@ class Rendering:
 
     def set_ready(self, first: int, count: int, ranges: Buffer, text: bytes) -> None:
         """Set the ready texts of records: a row of starts and a row of sizes for each column of them."""
-        places, texts = _sized(ranges, 2 * self._input.ready_columns * count), Memory(text)
-        self._owners[5:] = [places, texts]
-        self._input.ready, self._input.ready_first, self._input.ready_count = places.address, first, count
+        range_numbers, texts = _sized(ranges, 2 * self._input.ready_columns * count), Memory(text)
+        self._owners[5:] = [range_numbers, texts]
+        self._input.ready, self._input.ready_first, self._input.ready_count = range_numbers.address, first, count
         self._input.ready_text, self._input.ready_size = texts.address, texts.size
 
     def into(self, output: Memory) -> int:

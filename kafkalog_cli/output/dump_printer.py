@@ -185,9 +185,9 @@ class DumpReports:
 
     def text(self) -> Iterator[str]:
         """Iterate over the text of all reports; empty if there is nothing to report."""
-        place = "the log." if self.version.is_scala else ":{}"
-        found = {path: pairs for path, pairs in self.index_mismatches.items() if len(pairs)}
-        for path, pairs in found.items():
+        where = "the log." if self.version.is_scala else ":{}"
+        mismatches = {path: pairs for path, pairs in self.index_mismatches.items() if len(pairs)}
+        for path, pairs in mismatches.items():
             yield f"Mismatches in :{path}\n"
             yield from _lines("  Index offset: {}, log offset: {}", self._mismatches(pairs))
         for times, heading, line in (
@@ -199,7 +199,7 @@ class DumpReports:
             ),
             (
                 self.not_found,
-                f"The following indexed offsets are not found in {place}",
+                f"The following indexed offsets are not found in {where}",
                 "Indexed offset: {}, found log offset: {}",
             ),
         ):

@@ -103,14 +103,14 @@ class JsonLines:
     def __init__(self, stream: ResultStream) -> None:
         self._stream = stream
 
-    def result(self, found: Any, /, **given: object) -> None:
+    def result(self, value: Any, /, **given: object) -> None:
         """Write a result as one line; the fields that are `given` do not come from its attributes."""
-        self.object(type(found).schema, object_of(found, **given))
+        self.object(type(value).schema, object_of(value, **given))
 
-    def results(self, found: Iterable[Any]) -> None:
+    def results(self, results: Iterable[Any]) -> None:
         """Write each result as one line."""
-        for one in found:
-            self.result(one)
+        for value in results:
+            self.result(value)
 
     def object(self, kind: Schema, fields: Mapping[str, object]) -> None:
         """Write one line: `{"schema":"kafkalog.record/1","type":"record",…}`, the fields in their order.
@@ -219,10 +219,10 @@ def _finite(value: object) -> object:
 def _with_path_bytes(value: object) -> object:
     """Return `value` with the bytes of each path beside it."""
     if isinstance(value, Mapping):
-        found: dict[Any, object] = {}
+        members: dict[Any, object] = {}
         for name, item in value.items():
-            found.update(json_path(item, name) if isinstance(item, PathText) else {name: _with_path_bytes(item)})
-        return found
+            members.update(json_path(item, name) if isinstance(item, PathText) else {name: _with_path_bytes(item)})
+        return members
     return [*map(_with_path_bytes, value)] if isinstance(value, (list, tuple)) else value
 
 

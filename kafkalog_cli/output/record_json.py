@@ -301,26 +301,26 @@ class _Texts:
                 data = None if at == OUTSIDE else view_of(buffer, at, length)
                 hashes.append(None if data is None else redacted_json(data, Showing.HASH).encode())
         if self._has_hash[2]:
-            found = header_views(buffer, row[7], row[8])
-            objects = (f'{{"key":{json_text(key)},"value":{_hash(value)}}}' for key, value in found)
+            header_pairs = header_views(buffer, row[7], row[8])
+            objects = (f'{{"key":{json_text(key)},"value":{_hash(value)}}}' for key, value in header_pairs)
             hashes.append(",".join(objects).encode())
         return self._after(buffer, row, batch), *hashes
 
     def _after(self, buffer: memoryview, row: Row, batch: Batch) -> bytes | None:
         """Return the member `control` of a control record, or `decoded` of another."""
         key, value = view_of(buffer, row[3], row[4]), view_of(buffer, row[5], row[6])
-        shown: object
+        member: object
         if batch.is_control:
-            shown = control_object(key, value)
+            member = control_object(key, value)
             if self._hides_values:
-                shown = {name: shown[name] for name in ("type", "type_id") if name in shown}
+                member = {name: member[name] for name in ("type", "type_id") if name in member}
         elif self._values is not None:
-            shown = self._values.json_object(buffer, row)
+            member = self._values.json_object(buffer, row)
         elif self._decode is not None:
-            shown = self._decode(key, value)
+            member = self._decode(key, value)
         else:
             return None
-        return json_text(shown).encode()
+        return json_text(member).encode()
 
 
 def _hash(value: memoryview | None) -> str:
@@ -330,5 +330,5 @@ def _hash(value: memoryview | None) -> str:
 def line_start(kind: Any, context: SegmentContext) -> str:
     """Return the start of all lines of a segment, up to the position of the batch."""
     topic = None if context.topic is None else PathText(context.topic)
-    place = {"topic": topic, "partition": context.partition, "segment": PathText(context.segment)}
-    return json_text({"schema": kind.schema.name, "type": kind.schema.type, **place})[:-1] + ',"position":'
+    names = {"topic": topic, "partition": context.partition, "segment": PathText(context.segment)}
+    return json_text({"schema": kind.schema.name, "type": kind.schema.type, **names})[:-1] + ',"position":'

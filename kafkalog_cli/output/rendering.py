@@ -103,7 +103,7 @@ class Lines:
                 self.stopped_at = self._block.first_row + rendering.state.batch, record
             if size:
                 piece = output.view[:size]
-                return escaped(piece, self._form.unescaped) if self._form.escape else piece
+                return escape_controls(piece, self._form.unescaped) if self._form.escape else piece
         return None
 
     def _make_ready(self, first: int) -> None:
@@ -161,13 +161,18 @@ def has_control(block: RecordBlock) -> bool:
     return any_bit(CONTROL_MASK, block.batches.attributes[block.first_row : block.end_row])
 
 
-def escaped(text: memoryview | bytes, kept: frozenset[str] = frozenset()) -> bytes:
-    """Return text whose ASCII needs no more escapes, with escapes for all other control characters but those `kept`."""
-    shown = str(text, "utf-8", "surrogateescape")
-    if shown.isascii() or shown.isprintable():
+def escape_controls(text: memoryview | bytes, unescaped: frozenset[str] = frozenset()) -> bytes:
+    """Return text with escapes for control characters outside of ASCII, but for those that stay `unescaped`."""
+    characters = str(text, "utf-8", "surrogateescape")
+    if characters.isascii() or characters.isprintable():
         return bytes(text)
-    parts = (one if one < "\x80" or "\udc80" <= one <= "\udcff" or one in kept else printable(one) for one in shown)
-    return "".join(parts).encode("utf-8", "surrogateescape")
+    pieces = (
+        character
+        if character < "\x80" or "\udc80" <= character <= "\udcff" or character in unescaped
+        else printable(character)
+        for character in characters
+    )
+    return "".join(pieces).encode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -211,7 +211,7 @@ class SegmentChunks:
     def with_blocks(self, rows: Callable[[Chunk], list[Rows]]) -> Iterator[ChunkBlocks]:
         """Yield each chunk with the records of the rows that `rows` selects; threads call `rows` in chunk order."""
         with self._log.fs.open_read(self._segment.log.path) as file:
-            for chunk, blocks in records(self._scan(file), rows, chosen=self._checked):
+            for chunk, blocks in records(self._scan(file), rows, choose=self._checked):
                 yield chunk, sound(blocks, self._segment.log.path)
 
     def _scan(self, file: ReadableFile) -> Scan:

@@ -30,20 +30,20 @@ def header_at(file: ReadableFile, position: int, end: int | None = None) -> Batc
     Mirrors FileLogInputStream.nextBatch and FileChannelRecordBatch.loadBatchHeader. Only the header is read, so the CRC
     is not checked (`valid` is `UNCHECKED`). A damaged or unreadable header gives a fault.
     """
-    found = _scan_headers(file, position, memoryview(bytearray(RECORD_BATCH.size)))
-    if len(found.batches):
-        batch = found.batches.row(0)
+    scanned = _scan_headers(file, position, memoryview(bytearray(RECORD_BATCH.size)))
+    if len(scanned.batches):
+        batch = scanned.batches.row(0)
         return batch if end is None or batch.position + batch.size_bytes <= end else None
-    return None if found.fault is None or found.fault.kind is FaultKind.TRAILING_BYTES else found.fault
+    return None if scanned.fault is None or scanned.fault.kind is FaultKind.TRAILING_BYTES else scanned.fault
 
 
 def _scan_headers(file: ReadableFile, position: int, buffer: memoryview) -> Scanned:
     """Return the batches from byte `position` on whose headers `buffer` can hold; if there are none, the reason."""
     got, unreadable = read_readable(file, position, buffer)
-    found = scan(buffer[:got], position, file.size_bytes, _ANY_SIZE, check=False)
-    if len(found.batches) or not found.needed_bytes:
-        return found
-    return found._replace(fault=unreadable or incomplete_batch(position, file.size_bytes - position))
+    scanned = scan(buffer[:got], position, file.size_bytes, _ANY_SIZE, check=False)
+    if len(scanned.batches) or not scanned.needed_bytes:
+        return scanned
+    return scanned._replace(fault=unreadable or incomplete_batch(position, file.size_bytes - position))
 
 
 class Headers:
@@ -75,16 +75,16 @@ class Headers:
             is_small = size_bytes < _WINDOW_BYTES // _FEW_BATCHES
             if is_small and not window:
                 window = memoryview(bytearray(min(_WINDOW_BYTES, max(1, self.file.size_bytes - self.end_position))))
-            found = _scan_headers(self.file, self.end_position, window if is_small else header)
-            if not len(found.batches):
+            scanned = _scan_headers(self.file, self.end_position, window if is_small else header)
+            if not len(scanned.batches):
                 break
-            self.end_position += found.consumed_bytes
-            size_bytes = found.consumed_bytes // len(found.batches)
-            yield found.batches
-        if found.fault is not None:
+            self.end_position += scanned.consumed_bytes
+            size_bytes = scanned.consumed_bytes // len(scanned.batches)
+            yield scanned.batches
+        if scanned.fault is not None:
             from kafkalog_cli.log.reading.unused_end import is_unused_end
 
-            self.fault = None if is_unused_end(self.file, found.fault) else found.fault
+            self.fault = None if is_unused_end(self.file, scanned.fault) else scanned.fault
 
 
 _ANY_SIZE = Limits(max_batch_bytes=1 << 32)
@@ -104,8 +104,8 @@ def control_type_at(file: ReadableFile, position: int) -> int | None:
 
     Only the bytes up to the record's key are read: control batches have one record and are not compressed.
     """
-    found = _control_key(file, position)
-    return None if found is None else control_type(found[0])
+    fields = _control_key(file, position)
+    return None if fields is None else control_type(fields[0])
 
 
 def control_record_at(file: ReadableFile, position: int) -> ControlRecord | Fault:
@@ -113,10 +113,10 @@ def control_record_at(file: ReadableFile, position: int) -> ControlRecord | Faul
 
     Of a value only the fields of a transaction marker are read.
     """
-    found = _control_key(file, position)
-    if found is None:
+    fields = _control_key(file, position)
+    if fields is None:
         return Fault(FaultKind.INVALID_CONTROL_RECORD, position, "its control record cannot be read")
-    key, rest = found
+    key, rest = fields
     size = decode_zigzag_64(rest, 0)
     value = None if isinstance(size, BadVarint) or size[0] < 0 else rest[size[1] :][: min(size[0], END_TXN_MARKER.size)]
     return decode_control(key, value)
@@ -133,10 +133,10 @@ def _control_key(file: ReadableFile, position: int) -> tuple[bytes | None, bytes
     at = value = 0
     for field in range(4):  # length, timestamp, offset, size of the key
         at += field == 1  # the attributes, one byte
-        found = decode_zigzag_64(data, at)
-        if isinstance(found, BadVarint):
+        varint = decode_zigzag_64(data, at)
+        if isinstance(varint, BadVarint):
             return None
-        value, at = found
+        value, at = varint
     if value < 0:
         return None, data[at:]
     return data[at : at + min(CONTROL_RECORD_KEY.size, value)], data[at + value :]

@@ -74,12 +74,12 @@ def record_schema(columns: Sequence[str] | None = None) -> Any:
         "key_size": pa.int32(),
         "value_size": pa.int32(),
     }
-    wanted = RECORD_FIELDS if columns is None else columns
-    unknown = [name for name in wanted if name not in types]
+    chosen_names = RECORD_FIELDS if columns is None else columns
+    unknown = [name for name in chosen_names if name not in types]
     if unknown:
         raise UsageError(reason=f"records have no column {', '.join(unknown)}; they have {', '.join(RECORD_FIELDS)}")
     nullable = ("timestamp", "key", "value", *SIZE_FIELDS)
-    return pa.schema([pa.field(name, types[name], nullable=name in nullable) for name in wanted])
+    return pa.schema([pa.field(name, types[name], nullable=name in nullable) for name in chosen_names])
 
 
 def batch_schema() -> Any:
@@ -97,12 +97,12 @@ def record_batches(block: RecordBlock, schema: Any) -> Iterator[Any]:
     """
     pa = need_pyarrow()
     records, counts = _records(block)
-    parts = [(0, records.shape[1])]
-    while parts:
-        first, end = parts.pop()
+    ranges = [(0, records.shape[1])]
+    while ranges:
+        first, end = ranges.pop()
         if end - first > 1 and _largest(records[:, first:end]) > PART_BYTES:
             middle = (first + end) // 2
-            parts += [(middle, end), (first, middle)]
+            ranges += [(middle, end), (first, middle)]
             continue
         columns = _Columns(block, records[:, first:end], counts[first:end])
         arrays = [getattr(columns, name)(field.type) for name, field in zip(schema.names, schema, strict=True)]

@@ -106,10 +106,10 @@ class RecordReader:
         source = native.Memory(chunk.view)
         while row < end:
             out = self._matrix()
-            found = native.decode_stored(source, chunk.position, PART_RECORDS, batches, row, end, out)
-            if found.batches:
-                yield self._block(chunk, chunk.view, row, found)
-                row += found.batches
+            decoded = native.decode_stored(source, chunk.position, PART_RECORDS, batches, row, end, out)
+            if decoded.batches:
+                yield self._block(chunk, chunk.view, row, decoded)
+                row += decoded.batches
             elif _is_packed(batch := chunk.batches.row(row)) and batch.records_count <= PART_RECORDS:
                 after = self._end_of_packed(chunk, row, end)
                 yield from self._packed(chunk, batches, row, after)
@@ -123,12 +123,12 @@ class RecordReader:
             self._rows = native.new_record_rows()
         return self._rows[1]
 
-    def _block(self, chunk: Chunk, view: memoryview, first: int, found: native.DecodedRows) -> RecordBlock:
+    def _block(self, chunk: Chunk, view: memoryview, first: int, decoded: native.DecodedRows) -> RecordBlock:
         assert self._rows is not None
         data, out = self._rows
-        records = RecordColumns(data, out.stride, found.records)
-        end = first + found.batches
-        return RecordBlock(view, chunk.batches, first, end, found.ends, records, is_usual=True)
+        records = RecordColumns(data, out.stride, decoded.records)
+        end = first + decoded.batches
+        return RecordBlock(view, chunk.batches, first, end, decoded.ends, records, is_usual=True)
 
     @staticmethod
     def _end_of_packed(chunk: Chunk, row: int, end: int) -> int:
@@ -188,10 +188,10 @@ class RecordReader:
         self.expansion = ends[-1] / (chunk.batches.part(first, last + 1).end_position - chunk.batches.position[first])
         done = 0
         while done < len(starts):
-            found = native.decode_batches(source, starts[done:], ends[done:], batches, first + done, self._matrix())
-            if found.batches:
-                yield self._block(chunk, view, first + done, found)
-                done += found.batches
+            decoded = native.decode_batches(source, starts[done:], ends[done:], batches, first + done, self._matrix())
+            if decoded.batches:
+                yield self._block(chunk, view, first + done, decoded)
+                done += decoded.batches
             else:
                 yield from self._one(chunk, first + done)
                 done += 1
@@ -345,11 +345,11 @@ class _V07Sets:
             self._fault = inner
             return
         rows: list[Row] = []
-        for found in legacy.inner_messages(inner, self._batch):
-            if isinstance(found, Fault):
-                self._fault = found
+        for message in legacy.inner_messages(inner, self._batch):
+            if isinstance(message, Fault):
+                self._fault = message
                 break
-            codec, row = found
+            codec, row = message
             if rows and (codec or len(rows) == PART_RECORDS):
                 yield inner, rows, None
                 rows = []
@@ -416,7 +416,7 @@ def records(  # noqa: PLR0913
     scan: Scan,
     rows: Callable[[Chunk], list[Rows]],
     work: Work | None = None,
-    chosen: Callable[[Scan], Generator[Chunk, None, None]] | None = None,
+    choose: Callable[[Scan], Generator[Chunk, None, None]] | None = None,
     *,
     strict: bool = False,
     threads: bool = True,
@@ -425,12 +425,12 @@ def records(  # noqa: PLR0913
 
     A chunk is valid until the next is requested, and so is a block. All blocks of a chunk must be taken.
 
-    `rows` returns the rows of a chunk to read. `work` is applied to the blocks that threads read. `chosen` replaces the
+    `rows` returns the rows of a chunk to read. `work` is applied to the blocks that threads read. `choose` replaces the
     chunks of the scan by others: with fewer batches, or several per chunk. `strict` is passed to the RecordReader.
     Without `threads`, nothing is read before the caller requests it, so that many logs can be read side by side.
     """
     scan.buffers = CHUNKS_AHEAD + 1 if threads else 1
-    chunks = iter(scan) if chosen is None else chosen(scan)
+    chunks = iter(scan) if choose is None else choose(scan)
     reader = RecordReader(scan.limits, strict=strict)
     is_large = scan.end - scan.start >= LARGE_LOG_BYTES
     with closing(chunks):  # a caller that stops early closes the file next

@@ -24,8 +24,8 @@ def is_overtaken(  # noqa: PLR0913
     A smaller file counts as truncated wherever `position` is, because batches written after the truncation may have
     other borders. Damage in a log that shrinks while it is read is a warning; `verify` checks again and decides.
     """
-    found = fs.status(path)
-    if found is None or found.size_bytes == size_bytes:
+    status = fs.status(path)
+    if status is None or status.size_bytes == size_bytes:
         return False
     try:
         with fs.open_read(path) as file:

@@ -173,15 +173,15 @@ class Scan:
         from kafkalog_cli.log.reading.resync import next_good_batch
 
         at, is_v07 = self.good_bytes, self._v07_base_offset is not None
-        found = next_good_batch(self.file, at + 1, self.limits, is_v07=is_v07, broken_at=at)
-        return found if found is not None and found < self.end else None
+        following = next_good_batch(self.file, at + 1, self.limits, is_v07=is_v07, broken_at=at)
+        return following if following is not None and following < self.end else None
 
     def _chain(self, window: _Window, *, with_bytes: bool) -> Iterator[Chunk]:
         """Yield one unbroken chain of batches."""
-        wanted, is_v07 = self._chunk_bytes, self._v07_base_offset is not None
+        size_bytes, is_v07 = self._chunk_bytes, self._v07_base_offset is not None
         while True:
-            with LARGE_BUFFERS.turn() if wanted > LARGE_BYTES else nullcontext():
-                view = window.fill(wanted)
+            with LARGE_BUFFERS.turn() if size_bytes > LARGE_BYTES else nullcontext():
+                view = window.fill(size_bytes)
                 scanned = self._scan(view, window.position)
                 position, read_bytes = window.position, len(view)
                 self.end_position = position + scanned.consumed_bytes
@@ -201,7 +201,7 @@ class Scan:
                         window.fault or _fault_of_shorter_file(position + read_bytes, self.end)
                     )
                     return
-                wanted = max(self._chunk_bytes, scanned.needed_bytes)
+                size_bytes = max(self._chunk_bytes, scanned.needed_bytes)
                 if with_bytes:
                     window.advance(scanned.consumed_bytes)
                 del view
@@ -248,23 +248,23 @@ class _Window:
         self._end = end
         self._chunk_bytes = chunk_bytes
         size = max(0, min(chunk_bytes, end - position))
-        kept: bytearray | None = _kept.__dict__.pop("buffer", None)
-        self.buffer = bytearray(size) if kept is None or len(kept) < size else kept
+        reused: bytearray | None = _kept.__dict__.pop("buffer", None)
+        self.buffer = bytearray(size) if reused is None or len(reused) < size else reused
         self._filled = 0
         self._others: deque[bytearray] = deque(bytearray() for _ in range(buffers - 1))
 
-    def fill(self, wanted: int) -> memoryview:
-        """Return the next `wanted` bytes, as far as the file has them and the device can read them."""
-        wanted = min(wanted, self._end - self.position)
-        if wanted > len(self.buffer):
-            larger = bytearray(wanted)
+    def fill(self, size_bytes: int) -> memoryview:
+        """Return the next `size_bytes` bytes, as far as the file has them and the device can read them."""
+        size_bytes = min(size_bytes, self._end - self.position)
+        if size_bytes > len(self.buffer):
+            larger = bytearray(size_bytes)
             larger[: self._filled] = memoryview(self.buffer)[: self._filled]
             self.buffer = larger
-        if wanted > self._filled:
-            part = memoryview(self.buffer)[self._filled : wanted]
-            got, self.fault = read_readable(self._file, self.position + self._filled, part)
+        if size_bytes > self._filled:
+            space = memoryview(self.buffer)[self._filled : size_bytes]
+            got, self.fault = read_readable(self._file, self.position + self._filled, space)
             self._filled += got
-        self.is_short = self._filled < wanted
+        self.is_short = self._filled < size_bytes
         return memoryview(self.buffer)[: self._filled]
 
     def advance(self, consumed: int) -> None:
@@ -281,9 +281,9 @@ class _Window:
         else:
             self._others.append(self.buffer if len(self.buffer) <= self._chunk_bytes else bytearray())
             self.buffer = self._others.popleft()
-            wanted = max(len(rest), min(self._chunk_bytes, self._end - self.position))
-            if len(self.buffer) < wanted:
-                self.buffer = bytearray(wanted)
+            size_bytes = max(len(rest), min(self._chunk_bytes, self._end - self.position))
+            if len(self.buffer) < size_bytes:
+                self.buffer = bytearray(size_bytes)
             self.buffer[: len(rest)] = rest
 
 

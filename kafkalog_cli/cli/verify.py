@@ -174,9 +174,13 @@ class VerifyRun(VerbReports):
             self.run.lines.results(LocatedFinding(finding, result.topic, result.partition) for finding in findings)
             if findings or not self._is_quiet:
                 self.run.lines.result(result)
-        totals = result.totals
-        self._counts.update({name: result.count(severity) for severity, name in OF_SEVERITY.items()})
-        self._counts.update(targets=1, batches=totals.batches, records=totals.records, bytes=totals.bytes)
+        counts, totals = self._counts, result.totals
+        for severity, name in OF_SEVERITY.items() if result.findings else ():
+            counts[name] += result.count(severity)
+        counts["targets"] += 1
+        counts["batches"] += totals.batches
+        counts["records"] += totals.records
+        counts["bytes"] += totals.bytes
 
     @contextmanager
     def of_whole_run(self) -> Iterator[None]:

@@ -311,19 +311,16 @@ class HeldDirectories:
         finally:
             at.close()
 
-    @contextmanager
-    def directory(self, path: str, *, to_read: bool = False) -> Iterator[Directory]:
+    def directory(self, path: str, *, to_read: bool = False) -> Directory:
         """Open the directory at `path` so that it can be listed and synced. Raises OSError as `parent`."""
         with self._lock:
             held = self._held.get(_trimmed(path))
-            opened = None if held is None else held[0].directory(".", path, follow=False, flags=0)
-        if opened is None and not self.is_guarded(path):
-            opened = Directory.at(_trimmed(path), flags=0)
-        if opened is None:
-            with self.parent(path, to_read=to_read) as (above, name):
-                opened = above.directory(name, path, follow=to_read and not is_own(path), flags=0)
-        with opened:
-            yield opened
+            if held is not None:
+                return held[0].directory(".", path, follow=False, flags=0)
+        if not self.is_guarded(path):
+            return Directory.at(_trimmed(path), flags=0)
+        with self.parent(path, to_read=to_read) as (above, name):
+            return above.directory(name, path, follow=to_read and not is_own(path), flags=0)
 
     def _prefix(self, path: str) -> str | None:
         """Return the longest path of a held directory that contains `path`; None if there is none."""

@@ -8,7 +8,7 @@ import mmap
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
@@ -26,7 +26,7 @@ from kafkalog_cli.disk.live_logs import ClosedSegments
 from kafkalog_cli.disk.names import INDEX_SUFFIXES, OWN_DIRECTORY, most_bytes_read
 from kafkalog_cli.disk.ownership import give
 from kafkalog_cli.disk.posix_lock import PosixLock, take_lock
-from kafkalog_cli.errors import NotKafkaLayout, NotLookedUp, PathNotFound, Unreadable
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, NotLookedUp, PathNotFound, Unreadable
 
 __all__ = [
     "FileAttributes",
@@ -322,7 +322,7 @@ class WritableFilesystem(Filesystem):
         self._closed_segments = ClosedSegments()
 
     def open_read(self, path: str) -> ReadableFile:
-        with _errors_of(path):
+        with _ErrorsOf(path):
             if self.directories.is_guarded(path):
                 with self.directories.parent(path, to_read=True) as (directory, name):
                     descriptor = directory.open_to_read(name, path, follow=not is_own(path))
@@ -365,7 +365,7 @@ class WritableFilesystem(Filesystem):
         start = path if path.endswith("/") else f"{path}/"
         follows = not is_own(path)
         with (
-            _errors_of(path),
+            _ErrorsOf(path),
             self.directories.directory(path, to_read=True) as directory,
             os.scandir(directory.descriptor) as entries,
         ):
@@ -521,7 +521,8 @@ RealFilesystem = WritableFilesystem
 
 
 def _status(path: str, result: os.stat_result, *, is_symlink: bool) -> FileStatus:
-    kind = stat.S_IFMT(result.st_mode)
+    mode = result.st_mode
+    kind = stat.S_IFMT(mode)
     return FileStatus(
         path,
         result.st_size,
@@ -533,7 +534,7 @@ def _status(path: str, result: os.stat_result, *, is_symlink: bool) -> FileStatu
         result.st_blocks * 512,
         result.st_uid,
         result.st_gid,
-        stat.S_IMODE(result.st_mode),
+        stat.S_IMODE(mode),
     )
 
 
@@ -623,21 +624,29 @@ def _set_extended_attributes(descriptor: int, wanted: tuple[tuple[str, bytes], .
                 os.removexattr(descriptor, name)
 
 
-@contextmanager
-def _errors_of(path: str) -> Iterator[None]:
-    """Turn the operating system's errors about `path` into PathNotFound, NotKafkaLayout or Unreadable."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise PathNotFound(path=path) from error
-    except NotADirectoryError as error:
-        raise NotKafkaLayout(path=path, reason="is not a directory") from error
-    except NotRegular as error:
-        raise NotKafkaLayout(path=path, reason=error.strerror) from error
-    except LinkNotFollowed as error:
-        raise Unreadable(path=path, reason=error.strerror) from error
-    except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            raise PathNotFound(path=path) from error
-        raise Unreadable(path=path, reason=reason) from error
+class _ErrorsOf:
+    """Turns the operating system's errors about `path` into PathNotFound, NotKafkaLayout or Unreadable."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (OSError, ValueError)):  # ValueError: a NUL character in the name
+            raise _error_of(self._path, error) from error
+
+
+def _error_of(path: str, error: OSError | ValueError) -> KafkalogError:
+    if isinstance(error, FileNotFoundError):
+        return PathNotFound(path=path)
+    if isinstance(error, NotADirectoryError):
+        return NotKafkaLayout(path=path, reason="is not a directory")
+    if isinstance(error, NotRegular):
+        return NotKafkaLayout(path=path, reason=error.strerror)
+    if isinstance(error, LinkNotFollowed):
+        return Unreadable(path=path, reason=error.strerror)
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.ENAMETOOLONG:
+        return PathNotFound(path=path)
+    return Unreadable(path=path, reason=os.strerror(number) if number else str(error))

@@ -186,7 +186,8 @@ class BatchColumns(Matrix):
 
     def last_valid_row(self) -> int | None:
         """Return the row of the last batch with a right CRC, None if there is none."""
-        return next((row for row in range(len(self) - 1, -1, -1) if self.valid[row]), None)
+        valid = self.valid
+        return next((row for row in range(len(valid) - 1, -1, -1) if valid[row]), None)
 
     @property
     def end_position(self) -> int:

@@ -132,10 +132,27 @@ class Memory:
     __slots__ = ("_buffer", "address", "size")
 
     def __init__(self, buffer: Buffer) -> None:
+        view = memoryview(buffer)
+        self.size: int = view.nbytes
+        self._buffer: object
+        self.address: int
+        if view.readonly or not self.size:
+            self._buffer = read_only = _ReadOnly(buffer)
+            self.address = read_only.address
+        else:  # this takes a fifth of the time
+            self._buffer = first = ctypes.c_char.from_buffer(buffer)
+            self.address = ctypes.addressof(first)
+
+
+class _ReadOnly:
+    """As `Memory`, for memory that must not be written to, or has no byte."""
+
+    __slots__ = ("_buffer", "address")
+
+    def __init__(self, buffer: Buffer) -> None:
         self._buffer = _Buffer()
         _get_buffer(buffer, ctypes.byref(self._buffer), 0)  # raises BufferError if it is not contiguous
         self.address: int = self._buffer.buf or 0
-        self.size: int = self._buffer.len
 
     def __del__(self, release: Any = _release_buffer, pointer: Any = ctypes.byref) -> None:
         release(pointer(self._buffer))  # by arguments: at the end of the process the module's names are gone already

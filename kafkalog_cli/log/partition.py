@@ -448,6 +448,8 @@ def unusable_files(
     file of an unfinished cleaning is one too. No broker made it, and the end of the cleaning would put it in place.
     """
     for entry in entries:
+        if entry.is_file and not entry.is_symlink:
+            continue
         name = classify_file(entry.name)
         if name.kind not in kinds or name.state not in (WorkState.IN_PLACE, WorkState.CLEANED, WorkState.SWAP):
             continue
@@ -472,8 +474,7 @@ def is_passed_over(entry: FileStatus) -> bool:
 
     No run changes or follows it. A broker that starts removes a deleted file, and of a link nothing but the link.
     """
-    state = classify_file(entry.name).state
-    return entry.is_symlink and state in (WorkState.DELETED, WorkState.TEMPORARY)
+    return entry.is_symlink and classify_file(entry.name).state in (WorkState.DELETED, WorkState.TEMPORARY)
 
 
 def _problem_of_link(fs: Filesystem, path: str) -> str | None:

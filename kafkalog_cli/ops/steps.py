@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, unique
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -241,29 +241,32 @@ def filled(steps: Steps, path: str, file: str, metadata: str | None = None) -> S
     if directory.topic is None:  # no broker replicates a directory of another name
         alone = (one.alone if isinstance(one, ByReplicas) and one.others == REPLICATE else (one,) for one in steps)
         steps = tuple(step for found in alone for step in found)
-    words = {
-        Word.PATH: path_word(path),
-        Word.PATH_AWAY: path_word(place_outside(path)),
-        Word.FILE: path_word(file),
-        Word.FILE_AWAY: path_word(place_outside(file)),
-        Word.FILE_ASIDE: path_word(f"{file}.aside"),
-    }
     option = () if metadata is None else ("--metadata", path_word(metadata))
 
     def fill(argv: Argv) -> Argv:
         reads_metadata = argv[:3] in {RECOVER, VERIFY} and "--metadata" not in argv
-        return _with_words(argv + option if reads_metadata else argv, words)
+        words = argv + option if reads_metadata else argv
+        return tuple(_path_of(word, path, file) if isinstance(word, Word) else word for word in words)
 
     return _each_command(steps, fill)
 
 
+def _path_of(word: Word, path: str, file: str) -> str | Word:
+    """Return the path that a word stands for; the word itself if it stands for something else."""
+    if word is Word.PATH:
+        return path_word(path)
+    if word is Word.FILE:
+        return path_word(file)
+    if word is Word.FILE_ASIDE:
+        return path_word(f"{file}.aside")
+    if word in {Word.PATH_AWAY, Word.FILE_AWAY}:
+        return path_word(place_outside(path if word is Word.PATH_AWAY else file))
+    return word
+
+
 def with_word(steps: Steps, word: Word, text: str) -> Steps:
     """Return the steps with one word of their commands filled in."""
-    return _each_command(steps, lambda argv: _with_words(argv, {word: text}))
-
-
-def _with_words(argv: Argv, words: Mapping[Word, str]) -> Argv:
-    return tuple(words.get(word, word) if isinstance(word, Word) else word for word in argv)
+    return _each_command(steps, lambda argv: tuple(text if one is word else one for one in argv))
 
 
 def _each_command(steps: Steps, change: Callable[[Argv], Argv]) -> Steps:

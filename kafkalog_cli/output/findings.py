@@ -42,8 +42,9 @@ def finding_lines(finding: Finding, paint: Paint = NO_PAINT, after: Finding | No
     shared = after if after is not None and after.severity is not Severity.INFO else None
     if finding.broker_effect and (shared is None or shared.broker_effect != finding.broker_effect):
         yield paint.wrapped(f"  broker: {printable(finding.broker_effect)}", indent="    ")
-    if finding.next_step and (shared is None or shared.next_step != finding.next_step):
-        yield paint.commands(paint.wrapped(f"  next: {printable(finding.next_step)}", indent="    "))
+    next_step = finding.next_step
+    if next_step and (shared is None or shared.next_step != next_step):
+        yield paint.commands(paint.wrapped(f"  next: {printable(next_step)}", indent="    "))
 
 
 def _concerned(finding: Finding) -> str:
@@ -60,9 +61,10 @@ def verdict_of(result: Verification) -> str:
     """Return the word that counts a result."""
     if result.count(Severity.CORRUPTION):
         return DAMAGED
-    if result.exit_code not in (ExitCode.OK, ExitCode.WARNINGS, ExitCode.NOT_FOUND):
+    code = result.exit_code
+    if code not in (ExitCode.OK, ExitCode.WARNINGS, ExitCode.NOT_FOUND):
         return FAILED
-    return OK if result.exit_code is ExitCode.OK else WARNING
+    return OK if code is ExitCode.OK else WARNING
 
 
 def verification_summary(verification: Verification, paint: Paint = NO_PAINT) -> str:

@@ -130,8 +130,9 @@ class IndexCheck(ABC):
             used, whole = 0, self.index(b"", self._base_offset)
         # The file's bytes, possibly 10 MiB of zeros, are not kept.
         self._is_read, self._read_notes = content.is_whole, content.notes
-        self._faults = tuple(length_faults(whole, used))
-        self._zero_tail_bytes = _zero_tail(whole, used, content.zero_bytes)
+        has_more = len(whole.data) > used * whole.layout.size
+        self._faults = tuple(length_faults(whole, used)) if has_more else ()
+        self._zero_tail_bytes = _zero_tail(whole, used, content.zero_bytes) if has_more else content.zero_bytes
         self._columns = whole.columns(used)
         self._finding = bytearray(used)
         self._next = 0
@@ -181,6 +182,15 @@ class IndexCheck(ABC):
         """Return the code of the worst entry."""
         found = (self.findings[number] for number in set(self._finding))
         return worst_code(verdict_code(one.verdict, one.is_tolerable) for one in found)
+
+    @abstractmethod
+    def _all_fit(self) -> bool:
+        """Whether every entry fits, and their order is right."""
+
+    def is_sound(self, walk: SegmentWalk | None, *, is_closed: bool) -> bool:
+        """Whether the report after the walk would have nothing to say; arguments as for `report`."""
+        is_whole = self._is_read and not self._read_notes and not self._faults
+        return is_whole and self._all_fit() and self._log.is_there and not (is_closed and self._zero_tail_bytes)
 
     def report(self, walk: SegmentWalk | None, *, is_closed: bool) -> FileReport:
         """Return the report after the walk, None if the log was not walked to its end.
@@ -299,11 +309,15 @@ class OffsetIndexCheck(IndexCheck):
         right = self._style if all_fit else bytes(compress(self._style, map(int(FITS).__eq__, self._finding)))
         return Counter({_STYLES[style]: right.count(style) for style in set(right)})
 
+    def _all_fit(self) -> bool:
+        """See IndexCheck."""
+        return self._do_all_rise(self._base_offset - 1, -1)
+
     def _judge_order(self) -> None:
         """See IndexCheck."""
-        last_offset, last_position = self._base_offset - 1, -1
-        if self._do_all_rise(last_offset, last_position):
+        if self._all_fit():
             return
+        last_offset, last_position = self._base_offset - 1, -1
         for slot, offset in enumerate(self._offset):
             position = self._position[slot]
             verdict = self.findings[self._finding[slot]].verdict

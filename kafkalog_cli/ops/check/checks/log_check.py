@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
@@ -112,7 +113,9 @@ class LogCheck:
         self._next_offset = next_offset
         self._is_last = next_offset is None
         self._times = TimesSeen(self._now_ms, "batch")
-        self._records = RecordsCheck(self._now_ms, InnerGaps(self.inner_gaps, log.path, base_offset))
+        self._records = None
+        if self._reads_records:
+            self._records = RecordsCheck(self._now_ms, InnerGaps(self.inner_gaps, log.path, base_offset))
         self._bad: list[BadBatch] = []
         self._told: Counter[FindingKind] = Counter()
         self._disordered = 0
@@ -120,7 +123,7 @@ class LogCheck:
         self._has_outside = False
         self._is_beyond = False
         self._has_producers = False
-        records = self._see_records if self._reads_records else None
+        records = None if self._records is None else partial(self._see_records, self._records)
         return SegmentWalk(log, self._limits, records=records, next_offset=next_offset, headers_only=self.headers_only)
 
     def see(self, batch_run: BatchRun) -> None:
@@ -145,9 +148,9 @@ class LogCheck:
         if self._aborted is not None and not is_ordinary and self._aborted.see(batch_run):
             self.with_markers.add(self._base_offset)
 
-    def _see_records(self, block: RecordBlock) -> None:
+    def _see_records(self, records: RecordsCheck, block: RecordBlock) -> None:
         self.totals.records += len(block.records)
-        self._records.see(block)
+        records.see(block)
 
     def end(self, walk: SegmentWalk) -> None:
         """Finish a segment: add the findings about damage, timestamps, records and aborted transactions."""
@@ -169,7 +172,8 @@ class LogCheck:
             if count > MAX_TOLD:
                 self._find(kind, f"{count - MAX_TOLD} more batches of the same kind")
         self.findings += self._times.findings(self._path)
-        self.findings += self._records.findings(self._path)
+        if self._records is not None:
+            self.findings += self._records.findings(self._path)
         if self._aborted is not None:
             self.findings += self._aborted.findings(walk.file)
 

@@ -20,11 +20,10 @@ def batch_times(batches: BatchColumns, rows: slice = slice(None)) -> IntColumn:
 
     A broker's MemoryRecordsBuilder begins with a maximum of -1, and keeps it if all times are below.
     """
-    largest, first, attributes = (
-        column[rows] for column in (batches.max_timestamp, batches.base_timestamp, batches.attributes)
-    )
-    if not len(first) or batches.survey.least.base_timestamp >= NO_TIMESTAMP:
+    largest = batches.max_timestamp[rows]
+    if not len(largest) or batches.survey.least.base_timestamp >= NO_TIMESTAMP:
         return largest
+    first, attributes = batches.base_timestamp[rows], batches.attributes[rows]
     return column_of(
         largest[row] if first[row] >= NO_TIMESTAMP or attributes[row] & TIMESTAMP_TYPE_MASK else first[row]
         for row in range(len(first))

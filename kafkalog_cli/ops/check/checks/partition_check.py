@@ -17,7 +17,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.log_end import LogBounds, segment_end
-from kafkalog_cli.log.partition import Partition, PartitionFile, Segment, open_partition_of
+from kafkalog_cli.log.partition import Partition, PartitionFile, Segment
 from kafkalog_cli.log.reading.header import control_type_at, header_at
 from kafkalog_cli.log.settings.cluster_metadata import read_snapshot
 from kafkalog_cli.ops.check.checks.file_report import (
@@ -78,25 +78,25 @@ class PartitionCheck:
 
     Segments are walked in order, so that questions of snapshots and epochs about earlier segments are answered in time.
     `log_check` checks the batches of the logs in place that are wanted; with its `headers_only` no file beside a log is
-    read. `listed`: the partition, if the caller has listed it. Raises PathNotFound, NotKafkaLayout, Unreadable for the
-    directory itself.
+    read. `problems_only`: an index without problems has no report. `partition` must be listed before, as its files may
+    grow.
     """
 
     def __init__(
         self,
         context: ReadContext,
-        path: str,
+        partition: Partition,
         log_check: LogCheck,
         wanted: frozenset[str] | None = None,
-        listed: Partition | None = None,
+        *,
+        problems_only: bool = False,
     ) -> None:
         self._context = context
+        self._problems_only = problems_only
         self._check = log_check
-        # The directory is listed before the log is read.
-        partition = open_partition_of(context.fs, path, wanted) if listed is None else listed
         self._partition = partition
         self._wanted = wanted
-        self._files = DirectoryFiles(context.fs, path, partition.directory, wanted, partition.entries)
+        self._files = DirectoryFiles(context.fs, partition.path, partition.directory, wanted, partition.entries)
         self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_v07}
         self._next_offsets = dict(pairwise(sorted(self._segments)))
         self._log_end: int | None = None
@@ -275,8 +275,11 @@ class PartitionCheck:
             self._after_walk(walk, log, segment, questions)
             if notes and log is not None:
                 yield files.report(log, notes=notes)
+            is_closed = segment is not None and next_offset is not None
             for index in entries:
-                yield index.report(walk, is_closed=segment is not None and next_offset is not None)
+                if self._problems_only and index.is_sound(walk, is_closed=is_closed):
+                    continue
+                yield index.report(walk, is_closed=is_closed)
             for file in indexes:
                 if file.name.kind is FileKind.TXN_INDEX:
                     yield self._txn_report(file, in_log, questions)

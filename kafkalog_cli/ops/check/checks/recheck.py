@@ -86,7 +86,8 @@ class Recheck:
         confirmed: set[_Key] | None = None
         while True:
             stamps = self._now()
-            confirmed = doubts(found, stamps) & (confirmed if confirmed is not None else doubts(found, stamps))
+            doubted = doubts(found, stamps)
+            confirmed = doubted if confirmed is None else doubted & confirmed
             if not confirmed or self._count == len(PAUSES_SECONDS) or not (self.is_live or stamps != self._before):
                 return found, confirmed, stamps
             if self.is_live:

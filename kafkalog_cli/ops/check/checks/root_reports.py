@@ -18,7 +18,7 @@ from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import PartitionOffset
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.partition import PartitionFile, directory_name, open_partition
+from kafkalog_cli.log.partition import PartitionFile, directory_name, open_partition, open_partition_of
 from kafkalog_cli.ops.check.checks.file_report import FileReport, fault_note
 from kafkalog_cli.ops.check.checks.log_check import LogCheck
 from kafkalog_cli.ops.check.checks.partition_check import PartitionCheck, ReadContext, small_report
@@ -101,7 +101,7 @@ def _of_partition(read_context: ReadContext, path: str, wanted: frozenset[str] |
 
     def check() -> PartitionCheck:
         log_check = LogCheck(read_context.fs, read_context.limits, transactions=False)
-        return PartitionCheck(read_context, path, log_check, wanted)
+        return PartitionCheck(read_context, open_partition_of(read_context.fs, path, wanted), log_check, wanted)
 
     yield from settled_reports(read_context, path, check)
 

@@ -103,8 +103,10 @@ class DirectoryFiles:
             if entry.is_file
         ]
         self._at: dict[int | None, list[PartitionFile]] = {}
+        self._of_kind: dict[FileKind, list[PartitionFile]] = {}
         for file in self.all:
             self._at.setdefault(file.name.offset, []).append(file)
+            self._of_kind.setdefault(file.name.kind, []).append(file)
 
     def at(self, offset: int | None) -> Sequence[PartitionFile]:
         """Return the files with this offset in their names; a partition may have very many segments."""
@@ -117,12 +119,10 @@ class DirectoryFiles:
 
     def wanted(self, *kinds: FileKind) -> list[PartitionFile]:
         """Return the files of these kinds to report, in the order of output."""
-        found = [
-            file
-            for file in self.all
-            if file.name.kind in kinds and (self._wanted is None or file.name.name in self._wanted)
-        ]
-        return sorted(found, key=_order)
+        files = [file for kind in kinds for file in self._of_kind.get(kind, ())]
+        if self._wanted is not None:
+            files = [file for file in files if file.name.name in self._wanted]
+        return sorted(files, key=_order) if len(files) > 1 else files
 
     def log_of(self, file: PartitionFile) -> PartitionFile | None:
         """Return the log that an index belongs to: the log with the same suffix, for `.swap` also the log in place.

@@ -79,11 +79,24 @@ class TimeIndexCheck(IndexCheck):
         if last >= 0 and self._timestamp[last] > walk.largest_timestamp:
             self._tolerable[last] = False
 
+    def _all_fit(self) -> bool:
+        """See IndexCheck."""
+        return self._do_all_rise(NO_TIMESTAMP, self._base_offset - 1)
+
+    def is_sound(self, walk: SegmentWalk | None, *, is_closed: bool) -> bool:
+        """See IndexCheck."""
+        lacks_largest = is_closed and walk is not None and walk.largest_timestamp > self._last_timestamp
+        return not lacks_largest and all(self._tolerable) and super().is_sound(walk, is_closed=is_closed)
+
+    @property
+    def _last_timestamp(self) -> int:
+        return self._timestamp[-1] if len(self) else NO_TIMESTAMP
+
     def _judge_order(self) -> None:
         """See IndexCheck."""
-        last_timestamp, last_offset = NO_TIMESTAMP, self._base_offset
-        if self._do_all_rise(last_timestamp, last_offset - 1):
+        if self._all_fit():
             return
+        last_timestamp, last_offset = NO_TIMESTAMP, self._base_offset
         for slot, timestamp in enumerate(self._timestamp):
             offset = self._offset[slot]
             verdict = self.findings[self._finding[slot]].verdict
@@ -104,8 +117,9 @@ class TimeIndexCheck(IndexCheck):
     def report(self, walk: SegmentWalk | None, *, is_closed: bool) -> FileReport:
         """See IndexCheck. Brokers take the timestamp of the last entry as the largest of the segment."""
         report = super().report(walk, is_closed=is_closed)
-        last = self._timestamp[-1] if len(self) else NO_TIMESTAMP
-        if walk is None or not is_closed or report.worst_entry is not ExitCode.OK or walk.largest_timestamp <= last:
+        if walk is None or not is_closed or report.worst_entry is not ExitCode.OK:
+            return report
+        if walk.largest_timestamp <= self._last_timestamp:
             return report
         message = f"no entry for the largest timestamp of the segment, {walk.largest_timestamp}"
         note = FileNote(message, ExitCode.WARNINGS, FindingKind.TIME_INDEX_INEXACT)

@@ -237,7 +237,7 @@ class _Repair:
     def _check(self) -> list[FileReport]:
         context = ReadContext(self._checked_files(), self._settings.limits)
         self._log_check = LogCheck(context.fs, context.limits)
-        found = PartitionCheck(context, self._path, self._log_check)
+        found = PartitionCheck(context, open_partition(context.fs, self._path), self._log_check)
         reports = list(found)
         self._log_end = None if found.log is None else found.log.end
         return reports

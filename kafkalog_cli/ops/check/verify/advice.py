@@ -62,6 +62,8 @@ def advised(
     `at_root` is a finding at the root of the log directory, without which no command changes a partition.
     """
     findings = [*found]
+    if not findings:
+        return
     odd = {one.path: one for one in findings if one.kind is FindingKind.ODD_FILE}
     # Nothing else is true of such an entry, and no command repairs the partition while it is there.
     findings = [one for one in findings if one.kind is FindingKind.ODD_FILE or one.path not in odd]

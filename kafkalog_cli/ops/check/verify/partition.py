@@ -121,7 +121,7 @@ def _from_log_start(log: LogBounds, log_start: int) -> LogBounds:
 
 def _walk(read_context: ReadContext, task: VerifyTask, check: LogCheck) -> LogBounds | None:
     """Check every batch and, above the level quick, every file beside the log; return the offsets of the log."""
-    reports = PartitionCheck(read_context, task.partition.path, check, task.wanted, task.partition)
+    reports = PartitionCheck(read_context, task.partition, check, task.wanted, problems_only=True)
     # Of a file without problems only the report itself is kept: its entries are as many as a log has batches.
     held = [report for report in reports if report.exit_code is not ExitCode.OK or report.notes]
     blind = _unread_logs(check.findings)

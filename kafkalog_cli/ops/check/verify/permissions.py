@@ -55,6 +55,8 @@ def root_permissions(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
 
 def partition_permissions(fs: Filesystem, partition: Partition, root: LogDirRoot | None) -> Iterator[Finding]:
     """Yield the findings about a partition's directory and its files."""
+    if root is not None and root.user is None:
+        return
     directory = fs.status(partition.path)
     user = broker_user(directory, partition.entries) if root is None else root.user
     if user is None or directory is None:

@@ -68,6 +68,7 @@ class PartitionPlaces:
         self._by_id: _Places = defaultdict(dict)
         self._set_aside: set[str] = set()
         self._real_parents: dict[str, str] = {}
+        self._real_paths: dict[str, str] = {}
 
     def add(
         self,
@@ -129,7 +130,12 @@ class PartitionPlaces:
                 yield one
 
     def _real_path(self, path: str) -> str:
-        """Return the path without links. Thousands of partitions have one parent, which is looked up once."""
+        """Return the path without links; each path and each parent is looked up once."""
+        if path not in self._real_paths:
+            self._real_paths[path] = self._without_links(path)
+        return self._real_paths[path]
+
+    def _without_links(self, path: str) -> str:
         parent, slash, name = path.rstrip("/").rpartition("/")
         if not slash or name in (".", "..") or os.path.islink(path):  # noqa: PTH114 - pathlib takes time to import
             return os.path.realpath(path)
@@ -179,7 +185,8 @@ def facts_of(
     metadata = settings.metadata(log_dir)
     findings: tuple[Finding, ...] = ()
     if topic_id is None:
-        problems = topic_id_problems(fs, partition.path)
+        has_file = any(entry.name == FileKind.PARTITION_METADATA.value for entry in partition.entries)
+        problems = topic_id_problems(fs, partition.path) if has_file else ()
         steps = _id_steps(partition, log_dir, settings)
         findings = tuple(p._replace(steps=steps) if p.kind is FindingKind.METADATA_FILE else p for p in problems)
         findings = findings or tuple(_missing_id(fs, partition, log_dir, settings))

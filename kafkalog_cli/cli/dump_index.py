@@ -14,7 +14,7 @@ from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.check.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict, counts_of
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
 from kafkalog_cli.ops.check.checks.report_results import results_of
-from kafkalog_cli.ops.check.checks.root_reports import Ignored, Trouble, index_reports
+from kafkalog_cli.ops.check.checks.root_reports import FailedPath, SkippedFile, index_reports
 from kafkalog_cli.output.stream import printable
 
 EXAMPLES = {
@@ -43,11 +43,11 @@ def dump_index(
     files, verdicts = 0, Counter[Verdict]()
     read_context = ReadContext(run.fs, decoding.limits, run.environment.sleep)
     for reported in index_reports(read_context, paths, topics.selection):  # a failure ends only its file or partition
-        if isinstance(reported, Ignored):
+        if isinstance(reported, SkippedFile):
             message = "ignored: it is not an index, a snapshot, a checkpoint or a metadata file"
             run.warn("ignored", message, reported.path)
             continue
-        if isinstance(reported, Trouble):
+        if isinstance(reported, FailedPath):
             run.fail(reported.error)
             continue
         run.lock_warnings.about_partitions(reported.path.rpartition("/")[0] or ".")

@@ -229,7 +229,7 @@ def for_replicas(steps: Steps, replication: Replication | None) -> Steps:
     return tuple(decided)
 
 
-def filled(steps: Steps, path: str, file: str, metadata: str | None = None) -> Steps:
+def fill_in_paths(steps: Steps, path: str, file: str, metadata: str | None = None) -> Steps:
     """Return the steps with the words of their commands filled in.
 
     `path`: the partition or the log directory. `metadata`: the value of `--metadata`, which is added to commands that
@@ -286,7 +286,8 @@ def with_next_steps(
 ) -> tuple[Remark, ...]:
     """Return the remarks on the partition at `path` with their steps decided and filled in."""
     return tuple(
-        one._replace(steps=filled(for_replicas(one.steps, replication), path, one.path, metadata)) for one in remarks
+        one._replace(steps=fill_in_paths(for_replicas(one.steps, replication), path, one.path, metadata))
+        for one in remarks
     )
 
 

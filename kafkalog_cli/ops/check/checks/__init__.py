@@ -4,8 +4,8 @@ A `Finding` (`diagnose`) is one problem: its kind, its place, what a broker does
 of kinds is in `finding_kinds`.
 
 `partition_check` reads each segment once, across damage (`segment_walk`). `log_check` checks the batches, with
-`records`, `gaps`, `odd_times`, `aborted`, `chain_findings` and `damaged_bytes`. A sidecar file is any file beside the
-logs: indexes, producer snapshots, checkpoints and metadata files. Their entries are compared with the same batches:
+`records`, `gaps`, `unusual_times`, `aborted`, `chain_findings` and `damaged_bytes`. A sidecar file is any file beside
+the logs: indexes, producer snapshots, checkpoints and metadata files. Their entries are compared with the same batches:
 `index_check`, `time_index_check`, `state_check`; `sidecar_files` lists and reads them. `log_questions` collects the
 offsets that they need before the log is read. `root_reports` selects the files for `dump-index`. `recheck` repeats a
 check while a broker changes the files.

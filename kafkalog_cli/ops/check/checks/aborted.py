@@ -12,7 +12,7 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.open_transactions import TransactionReplay
 from kafkalog_cli.log.reading.header import control_record_at
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
-from kafkalog_cli.ops.check.checks.finding_kinds import MAX_TOLD, FindingKind
+from kafkalog_cli.ops.check.checks.finding_kinds import MAX_FINDINGS, FindingKind
 from kafkalog_cli.ops.check.checks.segment_walk import BatchRun
 
 NO_MARKER = "control batch has no transaction marker (IllegalArgumentException)"
@@ -25,12 +25,12 @@ class AbortedCheck:
     """Follows transactions through the segments of a partition; `see` takes their runs of batches, in order.
 
     Call `findings` after each segment. A transaction without records in the log (compacted away) needs no entry. With
-    `tells_markers`, control batches at which a broker fails that replays them are found, too.
+    `checks_markers`, control batches at which a broker fails that replays them are found, too.
     """
 
-    def __init__(self, fs: Filesystem, *, tells_markers: bool = False) -> None:
+    def __init__(self, fs: Filesystem, *, checks_markers: bool = False) -> None:
         self._fs = fs
-        self._tells_markers = tells_markers
+        self._checks_markers = checks_markers
         self._replay = TransactionReplay()
         # Of each control batch its position in bytes, its producer id, and the first and last offset of the transaction
         # that it ends; packed, since a segment of a gigabyte may have millions.
@@ -42,7 +42,7 @@ class AbortedCheck:
         for marker, found in self._replay.ended(batches, only_records=True):
             has_marker = True
             first = _NO_RECORDS if found is None else found
-            if first != _NO_RECORDS or (self._tells_markers and not marker.codec):
+            if first != _NO_RECORDS or (self._checks_markers and not marker.codec):
                 self._ended.extend((marker.position, marker.producer_id, first, marker.last_offset))
         return has_marker
 
@@ -54,15 +54,15 @@ class AbortedCheck:
             record = control_record_at(log, position)
             if isinstance(record, Fault) or not record.is_marker:
                 invalid += 1
-                if self._tells_markers and invalid <= MAX_TOLD:
+                if self._checks_markers and invalid <= MAX_FINDINGS:
                     message = record.message if isinstance(record, Fault) else f"a producer's {NO_MARKER}"
                     yield finding(
                         FindingKind.CONTROL_RECORD, log.path, message, position=position, offsets=(last, last)
                     )
             elif record.type_id == ABORT and first != _NO_RECORDS:
                 aborted.extend((producer, first, last))
-        if self._tells_markers and invalid > MAX_TOLD:
-            message = f"{invalid - MAX_TOLD} more batches of the same kind"
+        if self._checks_markers and invalid > MAX_FINDINGS:
+            message = f"{invalid - MAX_FINDINGS} more batches of the same kind"
             yield finding(FindingKind.CONTROL_RECORD, log.path, message)
         if not aborted:
             return

@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind, Severity, StartAction
-from kafkalog_cli.ops.steps import Steps, Word, filled, text_of, with_word
+from kafkalog_cli.ops.steps import Steps, Word, fill_in_paths, text_of, with_word
 from kafkalog_cli.results import NULL_IF_EMPTY, Before, Count, Hidden, PathName
 
 
@@ -84,8 +84,8 @@ def as_kind(found: Finding, kind: FindingKind) -> Finding:
 
 
 def with_path(found: Finding, path: str, metadata: str | None = None) -> Finding:
-    """Return the finding with the words of its commands filled in, ready to paste; see `filled`."""
-    return found._replace(steps=filled(found.steps, path, found.path, metadata)) if found.steps else found
+    """Return the finding with the words of its commands filled in, ready to paste; see `fill_in_paths`."""
+    return found._replace(steps=fill_in_paths(found.steps, path, found.path, metadata)) if found.steps else found
 
 
 _OF_FAULT = {

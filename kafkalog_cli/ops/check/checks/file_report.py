@@ -38,7 +38,7 @@ class Verdict(Enum):
     UNVERIFIED = "unverified"  # there is no log, or it is damaged there
 
 
-ODD_VERDICTS = (Verdict.STALE, Verdict.OUT_OF_ORDER, Verdict.BEYOND_END)
+FAULTY_VERDICTS = (Verdict.STALE, Verdict.OUT_OF_ORDER, Verdict.BEYOND_END)
 """The verdicts that are a fault of the entry itself. Damage in the log leaves an entry unverified."""
 
 
@@ -286,7 +286,7 @@ def _of_entries(report: FileReport, *, has_tail_damage: bool) -> Iterator[Findin
         worst = mine
     if report.worst_entry is not ExitCode.CORRUPTION:
         # Entries that could not be checked because of damage are not wrong.
-        worst = [entry for entry in worst if entry.verdict in ODD_VERDICTS]
+        worst = [entry for entry in worst if entry.verdict in FAULTY_VERDICTS]
     if not worst:
         return
     first = worst[0]

@@ -28,7 +28,7 @@ from kafkalog_cli.ops.steps import (
     together,
 )
 
-MAX_TOLD = 20
+MAX_FINDINGS = 20
 """The largest number of findings of one kind per segment; further findings are only counted."""
 
 

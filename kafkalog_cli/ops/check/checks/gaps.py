@@ -102,7 +102,7 @@ def _missing(first: int, last: int) -> str:
     return f"offsets {first} to {last} ({many}) are missing" if last > first else f"offset {first} is missing"
 
 
-class GapJudge(NamedTuple):
+class GapCauses(NamedTuple):
     """The meaning of gaps in one partition.
 
     `is_compacted` says whether the topic's cleanup.policy includes compaction, None if no source knows the policy.
@@ -117,7 +117,7 @@ class GapJudge(NamedTuple):
     log_start: int | None = None
     is_thinned: bool = False
 
-    def judged(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+    def explain(self, findings: Iterable[Finding]) -> Iterator[Finding]:
         """Yield the findings; one about a gap between segments becomes a warning if nothing explains the gap."""
         for one in findings:
             offsets = one.first_offset, one.last_offset

@@ -31,11 +31,11 @@ from kafkalog_cli.ops.check.checks.chain_findings import (
 )
 from kafkalog_cli.ops.check.checks.damaged_bytes import BadBatch, crc_findings, end_finding, range_finding
 from kafkalog_cli.ops.check.checks.diagnose import Finding, as_kind, finding
-from kafkalog_cli.ops.check.checks.finding_kinds import MAX_TOLD, FindingKind
+from kafkalog_cli.ops.check.checks.finding_kinds import MAX_FINDINGS, FindingKind
 from kafkalog_cli.ops.check.checks.gaps import Gaps, InnerGaps, cleaner_wrote, rows_behind_gaps
-from kafkalog_cli.ops.check.checks.odd_times import TimesSeen, batch_times
 from kafkalog_cli.ops.check.checks.records import RecordsCheck
 from kafkalog_cli.ops.check.checks.segment_walk import BatchRun, SegmentWalk
+from kafkalog_cli.ops.check.checks.unusual_times import UnusualTimes, batch_times
 from kafkalog_cli.results import Count
 
 NO_LEADER_EPOCH = NO_PRODUCER_ID = -1
@@ -96,7 +96,7 @@ class LogCheck:
         self._limits = limits
         self._reads_records = records
         self._advance = advance
-        self._aborted = AbortedCheck(fs, tells_markers=not records) if transactions else None
+        self._aborted = AbortedCheck(fs, checks_markers=not records) if transactions else None
         self._epoch = self._last_epoch = NO_LEADER_EPOCH
 
     def count(self, log: FileStatus) -> None:
@@ -112,12 +112,12 @@ class LogCheck:
         self._base_offset = base_offset
         self._next_offset = next_offset
         self._is_last = next_offset is None
-        self._times = TimesSeen(self._now_ms, "batch")
+        self._times = UnusualTimes(self._now_ms, "batch")
         self._records = None
         if self._reads_records:
             self._records = RecordsCheck(self._now_ms, InnerGaps(self.inner_gaps, log.path, base_offset))
         self._bad: list[BadBatch] = []
-        self._told: Counter[FindingKind] = Counter()
+        self._counts: Counter[FindingKind] = Counter()
         self._disordered = 0
         self._seen_bytes = 0
         self._has_outside = False
@@ -168,9 +168,9 @@ class LogCheck:
         self.damage += damage
         if code is ExitCode.OK and not self._has_producers:
             self.without_producers.add(self._base_offset)
-        for kind, count in self._told.items():
-            if count > MAX_TOLD:
-                self._find(kind, f"{count - MAX_TOLD} more batches of the same kind")
+        for kind, count in self._counts.items():
+            if count > MAX_FINDINGS:
+                self._find(kind, f"{count - MAX_FINDINGS} more batches of the same kind")
         self.findings += self._times.findings(self._path)
         if self._records is not None:
             self.findings += self._records.findings(self._path)
@@ -184,14 +184,14 @@ class LogCheck:
         self.findings.append(found)
         self.damage.append(found)
 
-    def _is_told(self, kind: FindingKind) -> bool:
+    def _gets_finding(self, kind: FindingKind) -> bool:
         """Count a batch with this kind of finding, and return whether it is among the first, which get findings."""
-        self._told[kind] += 1
-        return self._told[kind] <= MAX_TOLD
+        self._counts[kind] += 1
+        return self._counts[kind] <= MAX_FINDINGS
 
     def _look_at_crcs(self, batches: BatchColumns) -> None:
         bad = [] if batches.all_valid() else rows_where(lambda valid: valid == 0, batches.valid)
-        for row in bad[: MAX_TOLD - len(self._bad)]:
+        for row in bad[: MAX_FINDINGS - len(self._bad)]:
             batch = batches.row(row)
             first = batch.last_offset if batch.base_offset == NO_OFFSET else batch.base_offset
             offsets = min(first, batch.last_offset), max(first, batch.last_offset)
@@ -207,7 +207,7 @@ class LogCheck:
             batches.size_bytes,
         )  # fmt: skip
         for row in odd:
-            if not self._is_told(FindingKind.RECORD_COUNT):
+            if not self._gets_finding(FindingKind.RECORD_COUNT):
                 continue
             batch = batches.row(row)
             span = batch.last_offset - batch.base_offset + 1
@@ -241,7 +241,7 @@ class LogCheck:
             batches.valid,
         )  # fmt: skip
         for row in odd:
-            if not self._is_told(FindingKind.PRODUCER_FIELDS):
+            if not self._gets_finding(FindingKind.PRODUCER_FIELDS):
                 continue
             batch = batches.row(row)
             what = "a transactional batch" if batch.is_transactional else "a batch"
@@ -263,7 +263,7 @@ class LogCheck:
                     self.epochs.append((epoch, int(batches.base_offset[row])))
             if epoch in {NO_LEADER_EPOCH, self._epoch} or not batches.valid[row]:
                 continue
-            if epoch < max(self._epoch, 0) and self._is_told(kind):
+            if epoch < max(self._epoch, 0) and self._gets_finding(kind):
                 message, position = f"leader epoch {epoch} comes after {self._epoch}", int(batches.position[row])
                 offsets, expected = (int(batches.last_offset[row]),) * 2, f"{max(self._epoch, 0)} or more"
                 self._find(kind, message, position=position, expected=expected, got=str(epoch), offsets=offsets)
@@ -278,7 +278,7 @@ class LogCheck:
         disordered = batch_run.first_disordered
         if disordered is not None:
             # Damage may have changed the offsets of a batch with a bad CRC.
-            if batch_run.batches.valid[disordered] and self._disordered < MAX_TOLD:
+            if batch_run.batches.valid[disordered] and self._disordered < MAX_FINDINGS:
                 self._disordered += 1  # one for each run: how many batches are out of order is not known
                 self._find_damage(disorder_finding(self._path, batch_run, disordered))
             return

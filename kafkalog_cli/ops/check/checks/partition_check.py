@@ -45,7 +45,7 @@ from kafkalog_cli.ops.check.checks.state_check import (
     check_epochs,
     check_producers,
     epoch_offsets,
-    epochs_not_told,
+    missing_epochs,
     read_metadata_file,
     snapshot_offsets,
     txn_offsets,
@@ -446,7 +446,7 @@ class PartitionCheck:
         entries, faults = checkpoint.decode_leader_epochs(content.data)
         notes = [fault_note(file.name.kind, fault) for fault in faults]
         if self._files.is_everything_wanted:
-            notes += epochs_not_told(entries, self._check.epochs)
+            notes += missing_epochs(entries, self._check.epochs)
         return self._files.report(file, partial(check_epochs, entries, self._questions), notes)
 
     def _missing_state(self) -> Iterator[FileReport]:

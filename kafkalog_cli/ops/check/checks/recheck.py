@@ -73,7 +73,7 @@ class Recheck:
         """Whether another check may find another state."""
         return self.is_live or self._now() != self._before
 
-    def settle(
+    def confirm(
         self, found: FoundT, check: Callable[[], FoundT], doubts: Callable[[FoundT, Stamps], set[_Key]]
     ) -> tuple[FoundT, set[_Key], Stamps]:
         """Return what the last check found, its doubts that every check had, and the files after it.
@@ -142,7 +142,9 @@ def identity(one: Finding, stamps: Stamps) -> _Key:
 # ---- reports
 
 
-def settled_reports(context: ReadContext, path: str, check: Callable[[], Iterable[FileReport]]) -> Iterator[FileReport]:
+def report_with_rechecks(
+    context: ReadContext, path: str, check: Callable[[], Iterable[FileReport]]
+) -> Iterator[FileReport]:
     """Yield the reports that `check` makes on files of the directory `path`, without problems that pass.
 
     The problems of a file of which no check confirms any are reported as unverified. A file that was removed meanwhile
@@ -150,31 +152,31 @@ def settled_reports(context: ReadContext, path: str, check: Callable[[], Iterabl
     """
     recheck = Recheck(context.fs, path, is_live=_has_running_broker(context.fs, path), sleep=context.sleep)
     recheck.begin()
-    held: dict[str, FileReport] = {}
+    pending: dict[str, FileReport] = {}
     for report in check():
-        if held or (report.exit_code is not ExitCode.OK and recheck.may_differ()):
-            held[report.path] = report
+        if pending or (report.exit_code is not ExitCode.OK and recheck.may_differ()):
+            pending[report.path] = report
         else:
             yield report
-    if held:
-        yield from _settled(context, recheck, held, check)
+    if pending:
+        yield from _recheck_reports(context, recheck, pending, check)
 
 
-def _settled(
-    context: ReadContext, recheck: Recheck, held: dict[str, FileReport], check: Callable[[], Iterable[FileReport]]
+def _recheck_reports(
+    context: ReadContext, recheck: Recheck, pending: dict[str, FileReport], check: Callable[[], Iterable[FileReport]]
 ) -> Iterator[FileReport]:
     def again() -> dict[str, FileReport]:
         """Check again, and take the new reports on files that seemed wrong."""
-        nonlocal held
+        nonlocal pending
         recheck.begin()
         now: dict[str, FileReport] = {}
         with suppress(KafkalogError):  # the directory was removed
             now = {report.path: report for report in check()}
-        now |= {name: report for name, report in held.items() if report.exit_code is ExitCode.OK}
-        held = {name: now[name] for name in held if name in now}
-        return held
+        now |= {name: report for name, report in pending.items() if report.exit_code is ExitCode.OK}
+        pending = {name: now[name] for name in pending if name in now}
+        return pending
 
-    found, confirmed, _ = recheck.settle(held, again, _problems)
+    found, confirmed, _ = recheck.confirm(pending, again, _problems)
     wrong = {path for path, *_ in confirmed}
     for path, report in found.items():
         if report.exit_code is ExitCode.OK:

@@ -25,9 +25,9 @@ from kafkalog_cli.format.limits import MEBIBYTE, Limits
 from kafkalog_cli.format.records import UNUSUAL_HEADER, RecordBlock, RecordColumns, field_bytes
 from kafkalog_cli.ops.check.checks.aborted import NO_MARKER
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding, of_fault
-from kafkalog_cli.ops.check.checks.finding_kinds import MAX_TOLD, FindingKind
+from kafkalog_cli.ops.check.checks.finding_kinds import MAX_FINDINGS, FindingKind
 from kafkalog_cli.ops.check.checks.gaps import InnerGaps
-from kafkalog_cli.ops.check.checks.odd_times import TimesSeen, batch_times
+from kafkalog_cli.ops.check.checks.unusual_times import UnusualTimes, batch_times
 
 
 class RecordsCheck:
@@ -39,7 +39,7 @@ class RecordsCheck:
     def __init__(self, now_ms: int, gaps: InnerGaps | None = None) -> None:
         self._has_offsets = gaps is not None
         self._gaps = gaps
-        self.times = TimesSeen(now_ms, "record")
+        self.times = UnusualTimes(now_ms, "record")
         self._told: list[tuple[FindingKind, Batch, str, Fault | None]] = []
         self._counts: Counter[FindingKind] = Counter()
         self._reached = NO_OFFSET
@@ -90,7 +90,7 @@ class RecordsCheck:
             kind = of_fault("", fault).kind
         assert kind is not None
         self._counts[kind] += 1
-        if self._counts[kind] <= MAX_TOLD:
+        if self._counts[kind] <= MAX_FINDINGS:
             self._told.append((kind, batch, message, fault))
 
     def _problems(self, block: RecordBlock) -> "Iterator[_Problem]":

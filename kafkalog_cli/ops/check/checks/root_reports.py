@@ -22,50 +22,50 @@ from kafkalog_cli.log.partition import PartitionFile, directory_name, open_parti
 from kafkalog_cli.ops.check.checks.file_report import FileReport, fault_note
 from kafkalog_cli.ops.check.checks.log_check import LogCheck
 from kafkalog_cli.ops.check.checks.partition_check import PartitionCheck, ReadContext, small_report
-from kafkalog_cli.ops.check.checks.recheck import settled_reports
+from kafkalog_cli.ops.check.checks.recheck import report_with_rechecks
 from kafkalog_cli.ops.check.checks.segment_walk import log_range
 from kafkalog_cli.ops.check.checks.sidecar_files import KINDS, ROOT_SIDECARS, DirectoryFiles
 from kafkalog_cli.ops.check.checks.state_check import check_offsets
 from kafkalog_cli.ops.selection import Selection, expand, partition_paths
 
 
-class Trouble(NamedTuple):
+class FailedPath(NamedTuple):
     """A file or directory that cannot be reported on. `path` is None if nothing was selected."""
 
     path: str | None
     error: KafkalogError
 
 
-class Ignored(NamedTuple):
+class SkippedFile(NamedTuple):
     """A file that is not a sidecar file."""
 
     path: str
 
 
-Reported = FileReport | Trouble | Ignored
+Reported = FileReport | FailedPath | SkippedFile
 
 
 def index_reports(read_context: ReadContext, paths: list[str], selection: Selection) -> Iterator[Reported]:
     """Yield the reports on the selected files in `paths`, in the given order; a directory gives all its files.
 
-    A missing or unreadable path gives a `Trouble`, and so does an empty selection. A file of another kind gives an
-    `Ignored`. Raises nothing.
+    A missing or unreadable path gives a `FailedPath`, and so does an empty selection. A file of another kind gives an
+    `SkippedFile`. Raises nothing.
     """
     anything = False
     for path in paths:
         for reported in _of_glob(read_context, path, selection):
-            anything |= not isinstance(reported, Ignored)
+            anything |= not isinstance(reported, SkippedFile)
             yield reported
     if not anything:
         reason = "no index, snapshot, checkpoint or metadata file under the given paths matches"
-        yield Trouble(None, NothingSelected(reason=reason))
+        yield FailedPath(None, NothingSelected(reason=reason))
 
 
 def _of_glob(read_context: ReadContext, path: str, selection: Selection) -> Iterator[Reported]:
     try:
         found = expand(read_context.fs, [path])
     except KafkalogError as error:
-        yield Trouble(path, error)
+        yield FailedPath(path, error)
         return
     for match in found:
         yield from _of_path(read_context, match, selection)
@@ -79,7 +79,7 @@ def _of_path(read_context: ReadContext, path: str, selection: Selection) -> Iter
         else:
             yield from _of_file(read_context, path, selection)
     except KafkalogError as error:
-        yield Trouble(path, error)
+        yield FailedPath(path, error)
 
 
 def _of_directory(read_context: ReadContext, path: str, selection: Selection) -> Iterator[Reported]:
@@ -92,7 +92,7 @@ def _of_directory(read_context: ReadContext, path: str, selection: Selection) ->
         except KafkalogError as error:
             is_gone = partition.path != path and read_context.fs.status(partition.path) is None
             if not is_gone:  # otherwise a broker renamed or removed it after the log directory was listed
-                yield Trouble(partition.path, error)
+                yield FailedPath(partition.path, error)
     if [partition.path for partition in partitions] != [path]:
         yield from _of_root(read_context, path, selection)
 
@@ -103,13 +103,13 @@ def _of_partition(read_context: ReadContext, path: str, wanted: frozenset[str] |
         log_check = LogCheck(read_context.fs, read_context.limits, transactions=False)
         return PartitionCheck(read_context, open_partition_of(read_context.fs, path, wanted), log_check, wanted)
 
-    yield from settled_reports(read_context, path, check)
+    yield from report_with_rechecks(read_context, path, check)
 
 
 def _of_root(
     read_context: ReadContext, path: str, selection: Selection, wanted: frozenset[str] | None = None
 ) -> Iterator[FileReport]:
-    yield from settled_reports(read_context, path, lambda: RootReports(read_context, path, selection, wanted))
+    yield from report_with_rechecks(read_context, path, lambda: RootReports(read_context, path, selection, wanted))
 
 
 def _of_file(read_context: ReadContext, path: str, selection: Selection) -> Iterator[Reported]:
@@ -117,7 +117,7 @@ def _of_file(read_context: ReadContext, path: str, selection: Selection) -> Iter
     parent = parent or ("/" if path.startswith("/") else ".")
     kind = classify_file(name).kind
     if kind not in KINDS or kind is FileKind.LOG:
-        yield Ignored(path)
+        yield SkippedFile(path)
     elif kind in ROOT_SIDECARS:
         yield from _of_root(read_context, parent, selection, frozenset({name}))
     elif selection.takes(directory_name(parent)):

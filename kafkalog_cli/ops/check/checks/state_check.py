@@ -252,7 +252,7 @@ def _epoch(entry: EpochEntry, before: EpochEntry | None, end: int, log: LogBound
     return _RIGHT
 
 
-def epochs_not_told(entries: Sequence[EpochEntry], runs: Iterable[tuple[int, int]]) -> Iterator[FileNote]:
+def missing_epochs(entries: Sequence[EpochEntry], runs: Iterable[tuple[int, int]]) -> Iterator[FileNote]:
     """Yield a note per leader epoch of the batches, as (epoch, base offset), that the checkpoint lacks.
 
     Epochs before the first entry are not missing: deleting records drops them.

@@ -37,7 +37,7 @@ from kafkalog_cli.log.partition import Partition, Segment, open_partition
 from kafkalog_cli.log.reading.readable import unreadable_ranges
 from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.ops.change.plans import Remark, fingerprints_of
-from kafkalog_cli.ops.check.checks.file_report import ODD_VERDICTS, FileReport
+from kafkalog_cli.ops.check.checks.file_report import FAULTY_VERDICTS, FileReport
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.check.checks.log_check import LogCheck
 from kafkalog_cli.ops.check.checks.partition_check import PartitionCheck, ReadContext
@@ -542,7 +542,7 @@ def _is_inexact(report: FileReport) -> bool:
         return True
     is_odd = report.worst_entry is ExitCode.WARNINGS
     return is_odd and any(
-        entry.exit_code is ExitCode.WARNINGS and entry.verdict in ODD_VERDICTS for entry in report.entries
+        entry.exit_code is ExitCode.WARNINGS and entry.verdict in FAULTY_VERDICTS for entry in report.entries
     )
 
 

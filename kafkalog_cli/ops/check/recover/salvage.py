@@ -49,7 +49,7 @@ from kafkalog_cli.ops.steps import (
     Step,
     Steps,
     Word,
-    filled,
+    fill_in_paths,
     flat,
     path_word,
     text_of,
@@ -147,7 +147,7 @@ class Salvage:
             *([("sudo", "chown", "-R", "--reference", Word.PATH_AWAY, Word.PATH)] if self.is_of_other_user else []),
             RECOVER,
         ]
-        steps = filled((together(commands, ""),), path, path, self.metadata)
+        steps = fill_in_paths((together(commands, ""),), path, path, self.metadata)
         return tuple(argv for step in flat(steps) for argv in step.commands)
 
     @property
@@ -210,7 +210,7 @@ _NO_METADATA_LOG = "a copy of batches is no metadata log, which has its node's v
 def _salvage_one(work: Target, *, to: str) -> Salvage:
     fs, partition = work.fs, work.partition
     if partition.directory.is_metadata_log:
-        steps = filled((Step(_NO_METADATA_LOG), *AS_A_NODE), partition.path, partition.path)
+        steps = fill_in_paths((Step(_NO_METADATA_LOG), *AS_A_NODE), partition.path, partition.path)
         raise Refused(path=partition.path, reason=text_of(steps))
     settings = load_settings(partition, work.clock.now_ms)
     target = f"{to.rstrip('/')}/{partition.name}"

@@ -54,7 +54,7 @@ _LEFT_TO_THE_BROKER: dict[DirectoryKind, Steps] = {
 """Next steps for directories that `recover` refuses."""
 
 
-def advised(
+def add_next_steps(
     found: Iterable[Finding], partition: Partition, facts: TopicFacts, at_root: Finding | None
 ) -> Iterator[Finding]:
     """Yield the findings about a partition, with next steps that are ready to paste.

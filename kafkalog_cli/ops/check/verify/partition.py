@@ -11,10 +11,10 @@ from kafkalog_cli.log.partition import Partition, try_leader_epochs
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.check.checks.file_report import findings_of
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.check.checks.gaps import NO_BATCH, NO_RECORD, GapJudge, missing_start
+from kafkalog_cli.ops.check.checks.gaps import NO_BATCH, NO_RECORD, GapCauses, missing_start
 from kafkalog_cli.ops.check.checks.log_check import LogCheck
 from kafkalog_cli.ops.check.checks.partition_check import PartitionCheck, ReadContext
-from kafkalog_cli.ops.check.verify.advice import advised, with_acknowledged
+from kafkalog_cli.ops.check.verify.advice import add_next_steps, with_acknowledged
 from kafkalog_cli.ops.check.verify.files import bad_names, file_findings, size_findings
 from kafkalog_cli.ops.check.verify.metadata_log import metadata_findings
 from kafkalog_cli.ops.check.verify.permissions import partition_permissions
@@ -68,16 +68,16 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         has_gaps = bool(check.gaps.count)
         # A compacted log has gaps in many places. A single gap between batches may be a separate loss.
         is_thinned = check.was_cleaned or check.gaps.count > 1
-        judge = GapJudge(
+        causes = GapCauses(
             partition,
             facts.is_compacted,
             check.was_cleaned or has_gaps or facts.is_in_cleaner_checkpoint,
             lines.log_start,
             is_thinned or facts.is_in_cleaner_checkpoint,
         )
-        found = [*judge.judged(found)]
+        found = [*causes.explain(found)]
         if not check.headers_only:
-            found += (*judge.of_batches(check.gaps), *judge.of_records(check.inner_gaps))
+            found += (*causes.of_batches(check.gaps), *causes.of_records(check.inner_gaps))
         found += file_findings(read_context.fs, partition)
         found += partition_permissions(read_context.fs, partition, root)
         known = {(one.kind, one.path) for one in facts.findings}  # with a next step that knows the metadata log
@@ -106,7 +106,7 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         TargetKind.PARTITION,
         partition.topic,
         partition.number,
-        tuple(advised(found, partition, facts, None if root is None else first_in_the_way(root))),
+        tuple(add_next_steps(found, partition, facts, None if root is None else first_in_the_way(root))),
         check.totals,
         log,
         (*_NOT_LOOKED_AT[task.level], *unknown),

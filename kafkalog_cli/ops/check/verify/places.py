@@ -52,11 +52,11 @@ def topic_id_problems(fs: Filesystem, partition_path: str) -> tuple[Finding, ...
     return tuple(of_fault(path, fault, FindingKind.METADATA_FILE) for fault in faults)
 
 
-_Places = defaultdict[tuple[object, str, int], dict[str, None]]
+_Paths = defaultdict[tuple[object, str, int], dict[str, None]]
 """Paths, each once, by the broker, a topic's name or id, and the partition number."""
 
 
-class PartitionPlaces:
+class PartitionDirectories:
     """The directories of partitions, by topic name and by topic id, each with the broker and the partition number.
 
     `topic_ids` has those that were read, by the path of the partition.
@@ -64,8 +64,8 @@ class PartitionPlaces:
 
     def __init__(self) -> None:
         self.topic_ids: dict[str, str | None] = {}
-        self._by_name: _Places = defaultdict(dict)
-        self._by_id: _Places = defaultdict(dict)
+        self._by_name: _Paths = defaultdict(dict)
+        self._by_id: _Paths = defaultdict(dict)
         self._set_aside: set[str] = set()
         self._real_parents: dict[str, str] = {}
         self._real_paths: dict[str, str] = {}

@@ -10,7 +10,7 @@ from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import DamagePolicy, Scan, good_rows
 from kafkalog_cli.ops.check.checks.damaged_bytes import BadBatch, crc_findings, range_finding, range_kind
 from kafkalog_cli.ops.check.checks.diagnose import finding, of_fault
-from kafkalog_cli.ops.check.checks.finding_kinds import MAX_TOLD, FindingKind
+from kafkalog_cli.ops.check.checks.finding_kinds import MAX_FINDINGS, FindingKind
 from kafkalog_cli.ops.check.checks.log_check import LogCheck
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
 from kafkalog_cli.ops.check.checks.records import RecordsCheck
@@ -77,7 +77,7 @@ def _check_segment(
         check.findings.append(of_fault(path, broken, kind))
     code = seen.exit_code(read_context.fs, file, reader.end_position, limits)
     kind = FindingKind.BAD_TAIL_BATCH if code is ExitCode.WARNINGS else FindingKind.CRC_MISMATCH
-    check.findings += crc_findings(file, bad[:MAX_TOLD], len(bad), lambda _: kind)
+    check.findings += crc_findings(file, bad[:MAX_FINDINGS], len(bad), lambda _: kind)
     check.findings += records.findings(path)
     return segment.base_offset + reader.good_bytes
 

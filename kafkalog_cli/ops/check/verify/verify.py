@@ -20,13 +20,13 @@ from kafkalog_cli.ops.check.checks.diagnose import Finding, with_path
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
 from kafkalog_cli.ops.check.checks.recheck import Recheck, identity, is_doubtful
 from kafkalog_cli.ops.check.verify.places import (
-    PartitionPlaces,
+    PartitionDirectories,
     TopicFacts,
     facts_of,
 )
 from kafkalog_cli.ops.check.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
-from kafkalog_cli.ops.check.verify.settled import removed, settled_verification
 from kafkalog_cli.ops.check.verify.task import TargetKind, Verification, VerifyTask, shown_path
+from kafkalog_cli.ops.check.verify.with_rechecks import removed, verify_with_rechecks
 from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import LogDirRoot, read_root, root_above
 from kafkalog_cli.ops.map_each import Advance, Item, Known
@@ -62,7 +62,7 @@ class VerifyPlanner:
         self._fs = call.context.fs
         self._selection = call.selection if selection is None else selection
         self._config = call.config
-        self._places = PartitionPlaces()
+        self._directories = PartitionDirectories()
         self._roots: dict[str, LogDirRoot | None] = {}
         self._failed: list[Known[Outcome]] = []
         self._settings: SettingsSource | None = None
@@ -111,7 +111,7 @@ class VerifyPlanner:
         for target in targets if len(targets) > 1 else ():
             if not target.is_root and target.wanted is None:
                 log_dir = self._log_dir(target.directory.path)
-                self._places.add(self._fs, target.directory, settings.meta(log_dir), settings.metadata(log_dir))
+                self._directories.add(self._fs, target.directory, settings.meta(log_dir), settings.metadata(log_dir))
         # A listing of each directory that only the sum needs
         total_bytes = sum(map(self._size_bytes, targets)) if call.observer.progress.is_shown else None
         call.observer.progress.begin(call.verb, total_bytes)
@@ -217,7 +217,7 @@ class VerifyPlanner:
             topic, number, found = partition.topic, partition.number, (with_path(leftover, path),)
             unread = ("what is in it",)
             return Verification(path, level, TargetKind.PARTITION, topic, number, found, not_looked_at=unread)
-        places, meta = self._places, settings.meta(self._log_dir(path))
+        places, meta = self._directories, settings.meta(self._log_dir(path))
         topic_id = places.topic_ids.get(path) or partition.topic_id
         facts = self._facts(target, partition, topic_id)
         own = places.beside_the_partition(facts.findings, partition, meta)
@@ -236,7 +236,7 @@ class VerifyPlanner:
         partition = open_partition_of(files, directory, wanted)
         context = ReadContext(files, self._limits, call.context.sleep)
         task = VerifyTask(partition, self._level, call.clock.now_ms, wanted=wanted)
-        found = settled_verification(context, task)
+        found = verify_with_rechecks(context, task)
         steps = (Step("", ("kafkalog", "read", path_word(path)), "prints the records that can be read"),)
         own = (one._replace(path=path, broker_effect="", steps=steps) for one in found.findings)
         return replace(found, path=path, files=wanted, findings=tuple(own))
@@ -293,7 +293,7 @@ class VerifyPlanner:
                 now = read_root(fs, root.path, frozenset(one.path for one in partition_paths(fs, root.path)))
             return tuple(root_findings(fs, now, self.settings))
 
-        found, confirmed, stamps = recheck.settle(
+        found, confirmed, stamps = recheck.confirm(
             check(root), check, lambda found, stamps: {identity(one, stamps) for one in found if is_doubtful(one)}
         )
         return tuple(one for one in found if not is_doubtful(one) or identity(one, stamps) in confirmed)
@@ -331,7 +331,7 @@ def _failed(path: str, error: KafkalogError) -> Known[Outcome]:
 
 
 def _verify(context: ReadContext, task: VerifyTask, advance: Advance) -> Verification:
-    return settled_verification(context, task._replace(advance=advance))
+    return verify_with_rechecks(context, task._replace(advance=advance))
 
 
 def _files_together(targets: Iterable[_Target]) -> list[_Target]:

@@ -18,7 +18,7 @@ from kafkalog_cli.ops.steps import Step
 CHANGING = "what changed while it was read"
 
 
-def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verification:
+def verify_with_rechecks(read_context: ReadContext, task: VerifyTask) -> Verification:
     """Verify a partition; a finding stands if every repeated check has it, or if no file changed meanwhile.
 
     A partition that is removed or renamed meanwhile gets one info finding. Raises as `verify_partition`.
@@ -33,7 +33,7 @@ def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verific
 
     try:
         first = check(task)
-        result, confirmed, stamps = recheck.settle(
+        result, confirmed, stamps = recheck.confirm(
             first,
             lambda: replace(check(_reopened(read_context, task._replace(advance=None))), totals=first.totals),
             lambda found, stamps: {identity(one, stamps) for one in found.findings if _is_doubtful(one)},

@@ -41,7 +41,7 @@ class _Seen:
     count: int = 1
 
 
-class TimesSeen:
+class UnusualTimes:
     """Collects the odd timestamps of one segment. `what` says what has them: "batch" or "record"."""
 
     def __init__(self, now_ms: int, what: str) -> None:

@@ -519,10 +519,13 @@ class WritableFilesystem(Filesystem):
 
 RealFilesystem = WritableFilesystem
 
+_TYPE_BITS, _PERMISSION_BITS = 0o170000, 0o7777
+"""Of a mode, as S_IFMT and S_IMODE return them. A listing asks for both of each entry."""
+
 
 def _status(path: str, result: os.stat_result, *, is_symlink: bool) -> FileStatus:
     mode = result.st_mode
-    kind = stat.S_IFMT(mode)
+    kind = mode & _TYPE_BITS
     return FileStatus(
         path,
         result.st_size,
@@ -534,7 +537,7 @@ def _status(path: str, result: os.stat_result, *, is_symlink: bool) -> FileStatu
         result.st_blocks * 512,
         result.st_uid,
         result.st_gid,
-        stat.S_IMODE(mode),
+        mode & _PERMISSION_BITS,
     )
 
 

@@ -13,6 +13,7 @@ from kafkalog_cli.disk.names import FileKind, FileName, WorkState, segment_file_
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format import checkpoint, producer_snapshot, txnindex
 from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
@@ -102,6 +103,7 @@ class PartitionCheck:
         self._log_end: int | None = None
         self._reached: int | None = None
         self._last_walk: SegmentWalk | None = None
+        self._epochs: tuple[list[EpochEntry], list[Fault]] = [], []
         self._questions = LogQuestions(UNKNOWN_RANGE)
         self._is_range_walked = wanted is None and self._is_first_of_one_segment()
         if not log_check.headers_only:
@@ -188,8 +190,8 @@ class PartitionCheck:
             if is_asked and entries and file.name.offset is not None and file.name.state is WorkState.IN_PLACE:
                 snapshots[file.name.offset] = read
         for file in self._in_place(FileKind.LEADER_EPOCH_CHECKPOINT):
-            epochs = checkpoint.decode_leader_epochs(files.peek(file).data)[0]
-            questions.ask_all(epoch_offsets(epochs, questions.log))
+            self._epochs = checkpoint.decode_leader_epochs(files.peek(file).data)
+            questions.ask_all(epoch_offsets(self._epochs[0], questions.log))
         if (snapshots or markers) and files.is_everything_wanted:
             questions.trail = ProducerTrail(snapshots, frozenset(markers))
 
@@ -443,7 +445,7 @@ class PartitionCheck:
         content = self._files.read(file)
         if not content.is_whole:
             return self._files.unread(file, content)
-        entries, faults = checkpoint.decode_leader_epochs(content.data)
+        entries, faults = self._epochs
         notes = [fault_note(file.name.kind, fault) for fault in faults]
         if self._files.is_everything_wanted:
             notes += missing_epochs(entries, self._check.epochs)

@@ -489,15 +489,17 @@ class IndexColumns(NamedTuple):
 
 def index_columns(data: Buffer, rows: int, base_offset: int, *, is_time_index: bool) -> IndexColumns:
     """Return the two columns of the entries of an index. See kafkalog_index_columns."""
-    scratch, source, first, second = _scratch(), Memory(data), bytearray(8 * rows), bytearray(8 * rows)
+    scratch, source, columns = _scratch(), Memory(data), bytearray(16 * rows)
+    first_at = Memory(columns).address
     read = library().kafkalog_index_columns(
         *(source.address, source.size, rows, base_offset, is_time_index),
-        *(Memory(first).address, Memory(second).address, scratch.results_at),
+        *(first_at, first_at + 8 * rows, scratch.results_at),
     )
     if read != rows:
         raise ValueError(f"{rows} entries are not inside of {source.size} bytes")
     rises = scratch.results[:2] if rows else ()
-    return IndexColumns(memoryview(first).cast("q"), memoryview(second).cast("q"), *rises)
+    view = memoryview(columns).cast("q")
+    return IndexColumns(view[:rows], view[rows:], *rises)
 
 
 def survey(batches: Matrix) -> list[int]:

@@ -92,7 +92,7 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         if root is not None and partition.directory.kind is DirectoryKind.PARTITION:
             log_start = lines.log_start or 0
             new = None if partition.segments else LogBounds(log_start, log_start)  # a broker begins a new log there
-            found += checkpoint_findings(root, partition.topic, partition.number, log or new)
+            found += checkpoint_findings(root, partition, lines, log or new)
             log = None if log is None else _from_log_start(log, log_start)
     elif not check.headers_only:
         found = [*found, *check.gaps.finding(NO_BATCH), *check.inner_gaps.finding(NO_RECORD)]

@@ -13,7 +13,7 @@ from kafkalog_cli.format.checkpoint import BrokerReading, broker_reading
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, Shutdown
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.partition import UnusableFile
+from kafkalog_cli.log.partition import Partition, UnusableFile
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
@@ -25,7 +25,7 @@ from kafkalog_cli.ops.check.verify.identity import (
 )
 from kafkalog_cli.ops.check.verify.metadata_log import bootstrap_findings
 from kafkalog_cli.ops.check.verify.permissions import root_permissions
-from kafkalog_cli.ops.look.listing.root import LocatedFault, LogDirRoot
+from kafkalog_cli.ops.look.listing.root import CheckpointedOffsets, LocatedFault, LogDirRoot
 from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, compare_command, nothing, path_word, together
 
 _KINDS = {
@@ -233,9 +233,11 @@ def _second_lines(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
                 yield finding(FindingKind.CHECKPOINTS_DISAGREE, file.path, message)
 
 
-def checkpoint_findings(root: LogDirRoot, topic: str, number: int, log: LogBounds | None) -> Iterator[Finding]:
+def checkpoint_findings(
+    root: LogDirRoot, partition: Partition, lines: CheckpointedOffsets, log: LogBounds | None
+) -> Iterator[Finding]:
     """Compare the checkpoint lines about a partition with each other and with its log."""
-    lines = root.offsets_of(topic, number)
+    topic, number = partition.topic, partition.number
     values = (
         (FileKind.RECOVERY_POINT_CHECKPOINT, lines.recovery_point, FindingKind.RECOVERY_POINT_BEYOND_END),
         (FileKind.REPLICATION_CHECKPOINT, lines.high_watermark, FindingKind.HIGH_WATERMARK_BEYOND_END),

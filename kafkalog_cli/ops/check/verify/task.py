@@ -121,6 +121,11 @@ class VerifyTask(NamedTuple):
     wanted: frozenset[str] | None = None
     advance: Advance | None = None
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle only the partition's own lines of the checkpoints: Spark sends a task to another process."""
+        root = self.root and self.root.about(self.partition.topic, self.partition.number)
+        return VerifyTask, tuple(self._replace(root=root))
+
     def wants(self, path: str) -> bool:
         """Whether a file is to be verified."""
         return self.wanted is None or path.rpartition("/")[2] in self.wanted

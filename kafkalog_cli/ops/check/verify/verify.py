@@ -199,8 +199,6 @@ class VerifyPlanner:
         if isinstance(task, Verification):
             return _known(task)
         size_bytes = log_bytes(task.partition, target.wanted)
-        if task.root is not None:
-            task = task._replace(root=task.root.about(task.partition.topic, task.partition.number))
         return Item(task, size_bytes, (path,))
 
     def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask | Verification:

@@ -65,8 +65,9 @@ def here(tmp_path):
 
 
 @pytest.mark.parametrize("command", WITHOUT_SPARK)
-def test_no_command_runs_anything_of_the_working_directory(here, command):
+def test_no_command_runs_anything_of_the_working_directory(here, command, evidence):
     check(here, WITHOUT_SPARK[command])
+    evidence("R40", 1, len(COMMANDS) + len(WITHOUT_SPARK))
 
 
 @pytest.mark.spark
@@ -76,7 +77,7 @@ def test_no_command_runs_anything_of_the_working_directory(here, command):
 def test_spark_runs_nothing_of_the_working_directory(here, command, evidence):
     pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
     check(here, (*COMMANDS[command], "--master", "local[1]"))
-    evidence("R40", 1, len(COMMANDS) + 2)
+    evidence("R40", 1, len(COMMANDS) + len(WITHOUT_SPARK))
 
 
 def check(here, command):

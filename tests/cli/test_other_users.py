@@ -128,6 +128,7 @@ def test_the_printed_commands_put_a_salvaged_copy_in_place_for_the_owner(place):
 READER = User(21004, 24000, (GROUP,))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_output_in_the_directory_of_another_user_takes_the_umask(place, name, umask):

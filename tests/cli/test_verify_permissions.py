@@ -88,6 +88,7 @@ def test_a_file_that_the_brokers_user_may_not_open_is_found_by_every_user(place,
     assert not_permitted(done) == [], "the printed commands permit it"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", HARMLESS)
 def test_a_file_that_a_broker_can_use_is_no_finding(place, case):
     change(place / "data", *HARMLESS[case])

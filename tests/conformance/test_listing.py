@@ -1,7 +1,6 @@
 """Listings against what brokers wrote down themselves, and against bad input of every kind."""
 
 import os
-import re
 import struct
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,14 +12,6 @@ from hypothesis import strategies as st
 from tests.support.commands import a_broker_on, json_of
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.product import RealFilesystem
-
-LOADED = re.compile(
-    r"Completed load of Log\(dir=\S+/([^/,]+), topicId=(\S+), .* logStartOffset=(\d+), logEndOffset=(\d+)\)"
-)
-CHECKPOINTS = {
-    "recovery_point": "recovery-point-offset-checkpoint", "high_watermark": "replication-offset-checkpoint",
-    "log_start": "log-start-offset-checkpoint", "cleaner": "cleaner-offset-checkpoint",
-}  # fmt: skip
 
 
 def listing(path, *options, fs=None):
@@ -39,99 +30,6 @@ def listing(path, *options, fs=None):
 
 def by_name(found):
     return {Path(p.path).name: p for p in found.partitions}
-
-
-def checkpoint_lines(path):
-    """The lines of an offset checkpoint, read without our decoder."""
-    if not path.exists():
-        return {}
-    return {(t, int(p)): int(o) for t, p, o in (line.split() for line in path.read_text().splitlines()[2:])}
-
-
-def log_dirs(corpus):
-    names = ("data", "before", "after", "before2", "after2", "after-restart", "after-cleaner", "running")
-    return [path for name in names for path in sorted(corpus.glob(f"*/{name}"))]
-
-
-def test_a_clean_stop_wrote_the_log_end_into_the_recovery_point(corpus):
-    seen = 0
-    for path in log_dirs(corpus):
-        found = listing(path)
-        if found.log_dir.shutdown != "clean" or path.parent.name in ("clean-torn", "clean-zero-tail"):
-            continue
-        for partition in found.partitions:
-            if partition.checkpoints["recovery_point"] is not None:
-                assert partition.log_end_offset == partition.checkpoints["recovery_point"], path
-                assert partition.high_watermark == partition.log_end_offset
-                seen += 1
-    assert seen > 150
-
-
-def test_topic_id_and_log_start_are_what_the_broker_loaded(corpus):
-    seen = 0
-    for case in sorted(corpus.glob("c*-*")):
-        if not (case / "recovery.log").exists():
-            continue
-        found = by_name(listing(case / "after"))
-        for name, topic_id, log_start, _ in LOADED.findall((case / "recovery.log").read_text()):
-            if name in found:
-                assert (found[name].topic_id, found[name].log_start_offset) == (topic_id, int(log_start))
-                seen += 1
-    assert seen > 40
-
-
-def test_checkpoints_are_those_of_the_root_files(corpus):
-    seen = 0
-    for path in log_dirs(corpus):
-        lines = {field: checkpoint_lines(path / name) for field, name in CHECKPOINTS.items()}
-        for partition in listing(path, "--no-transactions").partitions:
-            if partition.directory_kind == "partition":
-                key = (partition.topic, partition.partition)
-                assert partition.checkpoints == {field: each.get(key) for field, each in lines.items()}
-                seen += sum(value is not None for value in partition.checkpoints.values())
-            elif partition.directory_kind == "delete":
-                assert set(partition.checkpoints.values()) == {None}, "the topic may exist again, under the same name"
-    assert seen > 300
-
-
-def test_bytes_by_kind_are_the_sizes_on_the_disk(corpus):
-    fields = {".log": "log", ".kafka": "log", ".index": "index", ".timeindex": "timeindex", ".txnindex": "txnindex",
-              ".snapshot": "snapshot", ".checkpoint": "snapshot"}  # fmt: skip
-    leftovers = 0
-    for path in log_dirs(corpus):
-        for partition in listing(path, "--no-transactions").partitions:
-            expected = dict.fromkeys([*fields.values(), "other", "leftover"], 0)
-            for file in Path(partition.path).iterdir():
-                left = file.suffix in (".deleted", ".swap", ".cleaned")
-                field = "leftover" if left else fields.get(file.suffix, "other")
-                expected[field] += file.stat().st_size
-            assert partition.bytes == expected | {"total": sum(expected.values())}, partition.path
-            leftovers += expected["leftover"]
-    assert leftovers > 0
-
-
-def test_leader_epochs_and_leftovers_of_a_retention_run(corpus):
-    found = by_name(listing(corpus / "retention" / "after"))
-    epochs = (corpus / "retention" / "after" / "ret-time-0" / "leader-epoch-checkpoint").read_text().splitlines()[2:]
-    assert [f"{one['epoch']} {one['start_offset']}" for one in found["ret-time-0"].leader_epochs] == epochs
-    assert found["ret-records-0"].log_start_offset == 57
-    assert {file["state"] for file in found["ret-time-0"].leftovers} == {"deleted"}
-
-
-def test_the_open_transactions_of_the_corpus(corpus):
-    """how.txt leaves one transaction open in each of these, and none elsewhere."""
-    found = {
-        (path.parent.name, name): [(t["producer_id"], t["first_offset"]) for t in partition.open_transactions]
-        for path in log_dirs(corpus)
-        for name, partition in by_name(listing(path)).items()
-        if partition.open_transactions
-    }
-    assert found == {
-        ("txn", "tx-0"): [(2001, 189)],
-        ("internal", "in-b-0"): [(2, 71)],
-        ("compact-tx", "cmp-opentx-0"): [(14, 100)],
-    }
-    assert by_name(listing(corpus / "txn" / "data", "--no-transactions"))["tx-0"].open_transactions is None
 
 
 def test_a_partition_given_alone_has_the_checkpoints_of_the_directory_above(corpus, monkeypatch):

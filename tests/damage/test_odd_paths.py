@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 from pathlib import Path
 
 import pytest
 
-from tests.damage.log_directory import FILES, NOW_MS, ROOT
+from tests.damage.log_directory import NOW_MS
 from tests.damage.makers import batch, record
 from tests.damage.reading import deadline
 from tests.support.commands import Terminal, everything, kafkalog
@@ -72,32 +71,6 @@ def odd_files(directory):
     (directory / "00000000000000000009.log").write_bytes(b"")
 
 
-@pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
-def test_readers_of_a_directory_of_pipes_links_and_devices_end_and_change_nothing(partition, argv):
-    odd_files(partition)
-    before = everything(partition.parent)
-    code, _, _ = command(*argv, partition)
-    assert code in list(ExitCode)
-    assert everything(partition.parent) == before
-
-
-@pytest.mark.parametrize("argv", COMMANDS[:4], ids=" ".join)
-def test_readers_given_a_pipe_link_or_device_name_it_and_change_nothing(partition, argv):
-    odd_files(partition)
-    before = everything(partition.parent)
-    for path in sorted(partition.iterdir()):
-        if path.name == "00000000000000000006.log":  # which is this directory
-            continue
-        for option in ([path],) if argv[0] == "dump-index" else (["--files", path], [path]):
-            code, out, errors = command(*argv, *option)
-            whole = path.name in (LOG, "00000000000000000007.log", "00000000000000000009.log")
-            if argv[0] == "dump-log" and path.suffix == ".log":
-                assert (code == 0) == whole, (path, out, errors)
-            # A time index needs the offset index: the message may be about that one.
-            assert code == 0 or path.stem in errors or (code, argv) == (ExitCode.NOT_FOUND, ("dump-index",)), path
-    assert everything(partition.parent) == before
-
-
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -115,23 +88,6 @@ def test_the_message_about_a_special_file_says_what_it_is(partition, name, reaso
     assert code == ExitCode.FAILURE
     assert (reason in errors, name in errors) == (True, True), errors
     assert out == f"Dumping {partition / name}\nLog starting offset: {int(name[:20])}\n"
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_without_any_right(partition):
-    (partition / LOG).chmod(0)
-    code, _, errors = command("dump-log", partition)
-    assert (code, "Permission denied" in errors) == (ExitCode.FAILURE, True)
-
-
-@pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
-def test_readers_work_in_a_read_only_directory(partition, argv):
-    (partition / LOG).chmod(0o400)
-    partition.chmod(0o500)
-    before = everything(partition.parent)
-    assert command(*argv, partition)[0] in (ExitCode.OK, ExitCode.WARNINGS)
-    assert everything(partition.parent) == before
-    partition.chmod(0o700)
 
 
 ODD_NAMES = {
@@ -275,26 +231,3 @@ def test_a_file_that_goes_away_while_its_directory_is_listed(partition, monkeypa
     code, out, errors = command("dump-log", partition)
     assert not (partition / f"{2:020d}.log").exists()
     assert (code, errors, out.count("Dumping ")) == (0, "", 3)
-
-
-def test_reading_commands_change_nothing(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    (tmp_path / "tmp").mkdir()
-    root = tmp_path / "logs"
-    for path, content in FILES.items():
-        file = root / path.removeprefix(ROOT + "/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    damaged = root / "topic-1"
-    shutil.copytree(root / "topic-0", damaged)
-    for file in damaged.iterdir():
-        file.write_bytes(file.read_bytes()[:-3])
-    before = everything(tmp_path)
-    monkeypatch.chdir(root)
-    for argv in (*COMMANDS, ("dump-log", "--index-sanity-check"), ("dump-log", "--verify-index-only")):
-        command(*argv, root)
-        command(*argv, *sorted(damaged.iterdir()))
-    for number in (0, 1):
-        command("lookup-offset", root / f"topic-{number}", "20")
-        command("lookup-time", root / f"topic-{number}", "--max-timestamp")
-    assert everything(tmp_path) == before

@@ -49,6 +49,7 @@ def test_a_closed_pipe_is_quiet(large, command, reader):
     assert (done.stdout, done.stderr) == ("0\n", "")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "command", ["--help", "dump-log --help", "--version", "ls {0.parent}", "dump-index {0.parent}"]
 )
@@ -118,6 +119,7 @@ def test_a_full_disk_for_messages_only(large):
     assert done.stdout.startswith("Dumping ")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", ["dump-log {}", "--version", "--help"])
 def test_a_closed_standard_output_is_an_error(large, command):
     done = shell(f"{KAFKALOG} {command.format(large)} >&-")

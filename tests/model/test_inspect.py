@@ -6,12 +6,9 @@ import json
 import random
 import re
 import shutil
-import struct
 import subprocess
-import zlib
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import kafkalog_cli as kl
@@ -274,42 +271,6 @@ def test_many_segments_are_joined(tmp_path, monkeypatch):
     assert [(part[3], part[4], part[6]) for part in one["segments"]] == [(at, at + 5, 5) for at in range(0, 50, 5)]
 
 
-def pixels(png):
-    """The colours of a PNG of 8 bits, as an array of (height, width, channels)."""
-    at, data = 8, b""
-    while at < len(png):
-        size, kind = struct.unpack_from(">I4s", png, at)
-        if kind == b"IHDR":
-            width, height, _, color = struct.unpack_from(">IIBB", png, at + 8)
-        data += png[at + 8 : at + 8 + size] if kind == b"IDAT" else b""
-        at += size + 12
-    channels = {2: 3, 6: 4}[color]
-    rows = np.frombuffer(zlib.decompress(data), np.uint8).reshape(height, width * channels + 1)
-    out = np.zeros((height, width * channels), np.uint8)
-    for y, row in enumerate(rows):
-        above = out[y - 1] if y else np.zeros(width * channels, np.uint8)
-        out[y] = _unfiltered(int(row[0]), row[1:], above, channels)
-    return out.reshape(height, width, channels)[:, :, :3]
-
-
-def _unfiltered(kind, row, above, channels):
-    if kind in (0, 2):
-        return row + above if kind else row
-    line, up = bytearray(row.tobytes()), above.tobytes()
-    for x in range(len(line)):
-        left = line[x - channels] if x >= channels else 0
-        corner = up[x - channels] if x >= channels else 0
-        if kind == 1:
-            guess = left
-        elif kind == 3:
-            guess = (left + up[x]) // 2
-        else:
-            p = left + up[x] - corner
-            guess = min((abs(p - left), 0, left), (abs(p - up[x]), 1, up[x]), (abs(p - corner), 2, corner))[2]
-        line[x] = (line[x] + guess) & 0xFF
-    return np.frombuffer(bytes(line), np.uint8)
-
-
 def browse(page, *options):
     command = [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *options]
     done = subprocess.run(
@@ -322,9 +283,8 @@ def browse(page, *options):
 @pytest.mark.full
 @pytest.mark.skipif(BROWSER is None, reason="no browser is here: apt-get install chromium")
 def test_the_page_in_a_real_browser(corpus, tmp_path):
-    """Its script runs, the table has each partition, and the charts have the colours of the parts."""
-    page, shot = tmp_path / "page.html", tmp_path / "page.png"
-    place = tmp_path / "logs"
+    """Its script runs, the table has each partition, and the charts are drawn."""
+    page, place = tmp_path / "page.html", tmp_path / "logs"
     shutil.copytree(corpus / "compact-plain2" / "before", place)
     copy = next(iter(sorted(place.glob("*-0"))))
     hole = sorted(copy.glob("*.log"))[1]
@@ -337,17 +297,6 @@ def test_the_page_in_a_real_browser(corpus, tmp_path):
     assert document.count("<canvas") == 2
     cells = re.findall(r'<td class="name">(.*?)</td>', document)
     assert cells == [one["name"] for one in wanted]
-    browse(page, f"--screenshot={shot}", "--window-size=1200,1400")
-    seen = pixels(shot.read_bytes()).reshape(-1, 3)
-    kinds = {part[5] for one in wanted for part in one["segments"]}
-    colors = {"kept": "3b7dd8", "clean": "2a9d8f", "dirty": "e9a23b", "uncleanable": "9aa5b1", "removed": "d1495b"}
-    assert kinds >= {"dirty", "uncleanable"}
-    script = (Path(kl.__file__).parent / "output" / "inspect_page" / "page.js").read_text()
-    for kind, color in colors.items():
-        assert f'{kind}: "#{color}"' in script
-        number = int((seen == list(bytes.fromhex(color))).all(axis=1).sum())
-        # The legend has each colour on 140 pixels, and kept is the colour of the bars.
-        assert (number > 140) == (kind in kinds or kind == "kept"), (kind, number)
 
 
 MOUSE = """

@@ -51,6 +51,7 @@ def test_every_equivalent_mutant_exists_and_has_a_reason():
     assert [key for key, reason in reasons.items() if len(reason) < 20] == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("checked", "verdict"), [("2", "survives 1 tests"), ("1", "killed by tests/test_room.py::")])
 def test_a_mutant_ends_by_its_tests(tmp_path, checked, verdict):
     """The whole way: record the lines of a test, change a line, run the test, keep the result."""
@@ -79,6 +80,7 @@ def test_a_mutant_ends_by_its_tests(tmp_path, checked, verdict):
     assert Results(tried, [mutant]).settles(mutant, again=True) == verdict.startswith("killed")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("limit", ["LIMIT = 1", "LIMIT = 2 - 1"])
 def test_no_mutant_is_tried_with_tests_that_fail_without_it(tmp_path, monkeypatch, limit):
     """Each mutant counted as killed there. The map is of an earlier time, when the test passed; or the tests are given.

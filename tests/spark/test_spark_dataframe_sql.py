@@ -49,6 +49,7 @@ def test_kl_sql_returns_a_dataframe_with_the_rows_of_the_query(sql, shop, spark)
     assert values(sql([str(shop)], "select count(*) from segments")) == [(4,)]
 
 
+@pytest.mark.full
 def test_a_dataframe_of_kl_sql_used_in_many_places_has_all_rows_in_each(sql, shop):
     """A filter on one use makes no other use read less."""
     frame = sql(shop, "select partition, offset, value_size from orders where offset >= 1")

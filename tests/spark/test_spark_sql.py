@@ -373,6 +373,7 @@ def test_sql_prints_rows_as_json(shop):
     assert [json.loads(line)["row"]["id"] for line in out.splitlines()[:-1]] == list(range(4999, -1, -1))
 
 
+@pytest.mark.full
 def test_damage_has_its_code_and_its_place(tmp_path):
     good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 30)]) for i in range(3)]
     folder = log(tmp_path, "orders", good[0] + good[1][:-3] + b"xyz" + good[2])

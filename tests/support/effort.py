@@ -2,11 +2,12 @@
 
 | Effort | Tests marked `exhaustive` | Tests marked `full` | Random tests |
 |---|---|---|---|
-| quick | a 48th of the cases, at least one of each file | a 48th of them | an eighth of the cases, 25 examples of a property |
+| quick | a 48th of the cases, at least one of each file | none | an eighth of the cases, 25 examples of a property |
+| quick with `--rotation N` | the N-th 48th, at least one of each file | the N-th 48th | another eighth |
 | full | all cases | all | all cases, 100 examples |
 | night | all cases | all | 25 times the cases, 5000 new examples |
 
-`--rotation N` chooses which of the 48 parts a quick run has: `.ci/run` gives another number with each commit.
+`.ci/run` gives another rotation with each commit.
 """
 
 from __future__ import annotations
@@ -65,13 +66,13 @@ def load_profiles(effort):
 def pytest_addoption(parser):
     parser.addoption("--effort", choices=list(SCALES), default="quick", help="how much a run tries (default: quick)")
     parser.addoption(
-        "--rotation", type=int, default=0, metavar="N", help=f"which of the {PARTS} parts of full quick has"
+        "--rotation", type=int, metavar="N", help=f"the part of the {PARTS} of full that quick has besides"
     )
     parser.addoption("--update", action="store_true", help="store what commands answer now, and print each difference")
 
 
 def pytest_configure(config):
-    DIAL.effort, DIAL.rotation = config.getoption("effort"), config.getoption("rotation")
+    DIAL.effort, DIAL.rotation = config.getoption("effort"), config.getoption("rotation") or 0
     if config.getoption("update") and not DIAL.is_full:
         DIAL.effort = "full"  # no answer is left as it was
     load_profiles(DIAL.effort)
@@ -100,8 +101,11 @@ def case_of(item):
 
 
 def chosen(group, names, rotation):
-    """The names that a quick run has: every 48th, and at least one of a file."""
-    return set(names[rotation % PARTS :: PARTS]) or (set() if group == "full" else {names[rotation % len(names)]})
+    """The names that a quick run has: every 48th, and at least one of a file; without a rotation no long case."""
+    if group == "full":
+        return set() if rotation is None else set(names[rotation % PARTS :: PARTS])
+    rotation = rotation or 0
+    return set(names[rotation % PARTS :: PARTS]) or {names[rotation % len(names)]}
 
 
 def pytest_collection_modifyitems(config, items):
@@ -110,7 +114,8 @@ def pytest_collection_modifyitems(config, items):
     groups = {}
     for case in filter(None, map(case_of, items)):
         groups.setdefault(case.group, {})[case.name] = None
-    kept = {Case(group, name) for group, names in groups.items() for name in chosen(group, [*names], DIAL.rotation)}
+    rotation = config.getoption("rotation")
+    kept = {Case(group, name) for group, names in groups.items() for name in chosen(group, [*names], rotation)}
     skipped = [item for item in items if case_of(item) is not None and case_of(item) not in kept]
     if skipped:
         config.hook.pytest_deselected(items=skipped)
@@ -124,4 +129,6 @@ SKIPPED = pytest.StashKey[int]()
 
 def pytest_report_collectionfinish(config):
     count = config.stash.get(SKIPPED, 0)
-    return [f"effort quick, rotation {DIAL.rotation}: {count} cases wait for --effort full"] if count else []
+    part = config.getoption("rotation")
+    named = "" if part is None else f", rotation {part}"
+    return [f"effort quick{named}: {count} cases wait for --effort full"] if count else []

@@ -54,7 +54,6 @@ FLOORS = {
     "R44": (145, "faults and images"),
     "R45": (120, "faults"),
     "R46": (240, "partitions"),
-    "R49": (400, "answers"),
     "R50": (57, "queries and runs"),
     "R51": (10, "runs"),
     "R52": (114, "runs"),

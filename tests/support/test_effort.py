@@ -63,7 +63,7 @@ def suite(pytester, monkeypatch):
         "from tests.support.effort import pytest_addoption, pytest_collection_modifyitems\n"
         "from tests.support.effort import DIAL\n"
         "def pytest_configure(config):\n"
-        "    DIAL.effort, DIAL.rotation = config.getoption('effort'), config.getoption('rotation')\n"
+        "    DIAL.effort, DIAL.rotation = config.getoption('effort'), config.getoption('rotation') or 0\n"
     )
     folder = pytester.mkdir("suite")
     (folder / "test_it.py").write_text(TESTS + "".join(FULL.format(n=n) for n in range(PARTS)))
@@ -91,7 +91,13 @@ def test_a_quick_run_has_some_exhaustive_cases_of_each_file(suite):
     assert {"test_few", "test_fewer"} & set(names_run(suite, "--rotation", "1")) == {"test_fewer"}
 
 
-def test_a_quick_run_has_a_48th_of_the_full_tests_and_a_marked_file_is_one_of_them(suite):
+def test_a_quick_run_has_no_full_test_without_a_rotation(suite):
+    found = names_run(suite)
+    assert "test_one" not in found
+    assert not [name for name in found if name.startswith("test_full")]
+
+
+def test_a_rotation_has_a_48th_of_the_full_tests_and_a_marked_file_is_one_of_them(suite):
     found = names_run(suite, "--rotation", "1")
     assert [name for name in found if name.startswith("test_full")] == ["test_full_1"]
     assert "test_one" not in found

@@ -1,13 +1,10 @@
 """Producers' state: batch by batch as ProducerAppendInfo and ProducerStateEntry do, and its small rules at each boundary."""
 
-import dataclasses
 import random
 import struct
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kafkalog_cli.broker import producer_table
 from kafkalog_cli.broker.cleaning.log import Damaged, type_of_control
@@ -34,85 +31,6 @@ from tests.support.logs import CONTROL, TRANSACTIONAL, R, batch_v2, end_marker
 
 
 PRODUCERS = (7, 8, 1 << 40)
-
-
-@dataclasses.dataclass
-class Entry:
-    """ProducerStateEntry, of whose batches the last."""
-
-    epoch: int = -1
-    batch: tuple | None = None
-    timestamp: int = -1
-    coordinator: int = -1
-    txn: int = -1
-
-    def set_epoch(self, epoch):
-        if self.epoch != epoch:
-            self.batch, self.epoch = None, epoch
-
-
-class Twin:
-    """Applies (producer, epoch, sequence, base, last, timestamp, kind) one by one.
-
-    `at_once`: an append is merged into the state after each batch; else all appends of a read together.
-    """
-
-    def __init__(self, at_once):
-        self.at_once = at_once
-        self.state, self.pending, self.open, self.done, self.finished = {}, {}, {}, [], []
-
-    def apply(self, producer, epoch, sequence, base, last, timestamp, kind):
-        entry = self.pending.get(producer)
-        if entry is None:
-            entry = dataclasses.replace(self.state.get(producer, Entry()), batch=None)
-            self.pending[producer] = entry
-        completed = None
-        if kind in ("commit", "abort"):
-            if entry.txn >= 0:
-                completed = (producer, entry.txn, base, kind == "abort")
-            entry.set_epoch(epoch)
-            entry.coordinator, entry.timestamp, entry.txn = 3, timestamp, -1
-        else:
-            entry.set_epoch(epoch)
-            entry.batch = (sequence + last - base if sequence >= 0 else -1, last, last - base)
-            entry.timestamp = timestamp
-            if entry.txn >= 0 and kind == "data":
-                raise LoadFailed("InvalidTxnStateException", "")
-            if entry.txn < 0 and kind == "txn":
-                entry.txn = base
-                self.open[base] = producer
-        if completed:
-            self.done.append(completed)
-        if self.at_once:
-            self.merge()
-
-    def merge(self):
-        for producer, entry in self.pending.items():
-            known = self.state.get(producer)
-            if known is not None and known.epoch == entry.epoch and entry.batch is None:
-                entry.batch = known.batch
-            self.state[producer] = entry
-        for transaction in self.done:
-            others = [first for first, producer in self.open.items() if producer != transaction[0]]
-            self.finished.append((transaction, min(others, default=transaction[2] + 1)))
-            del self.open[transaction[1]]
-        self.pending, self.done = {}, []
-
-    def entries(self):
-        return {
-            producer: ProducerEntry(producer, e.epoch, *(e.batch or (-1, -1, 0)), e.timestamp, e.coordinator, e.txn)  # type: ignore[call-arg]
-            for producer, e in self.state.items()
-        }
-
-
-written = st.tuples(
-    st.sampled_from(PRODUCERS),
-    st.integers(0, 2),
-    st.sampled_from([-1, 0, 5]),
-    st.integers(1, 3),
-    st.integers(1000, 2000),
-    st.sampled_from(["data", "txn", "txn", "commit", "abort", "nobody"]),
-)
 
 
 def log_of(steps):
@@ -149,34 +67,6 @@ def replayed(data, state, *, at_once):
             replay.apply(chunk)
     replay.finish()
     return ended
-
-
-@pytest.mark.parametrize("at_once", [True, False])
-@given(steps=st.lists(written, max_size=14), split=st.integers(0, 14))
-def test_producers_change_as_in_the_plain_copy_of_producer_append_info(at_once, steps, split):
-    """In one read or in two, with the state of the first under the second."""
-    state, twin = ProducerState(), Twin(at_once)
-    try:
-        for part in (steps[:split], steps[split:]):
-            _, taken = log_of(part)
-            for step in taken:
-                twin.apply(*step)
-            twin.merge()
-        wanted = twin.entries(), twin.finished
-    except (LoadFailed, KeyError):
-        wanted = None
-    ended = []
-    try:
-        for part in (steps[:split], steps[split:]):
-            ended += replayed(log_of(part)[0], state, at_once=at_once)
-    except LoadFailed:
-        assert wanted is None
-        return
-    assert wanted is not None
-    assert state.producers == wanted[0]
-    assert state.ongoing == twin.open
-    if at_once:
-        assert ended == wanted[1]
 
 
 def test_an_emptied_marker_only_makes_the_producer_known():

@@ -24,10 +24,13 @@ from kafkalog_cli.ops.scans.rows import take_undecoded, undecoded_notes
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
+    from duckdb.sqltypes import DuckDBPyType
 
     from kafkalog_cli.duck.datasets import ViewDataset
 
 ROWS_AT_ONCE = 1 << 13
+_NESTED = frozenset(("list", "array", "struct", "map"))
+_WITHOUT_FORM = frozenset(("interval", "time", "time with time zone", "time_ns", "bit", "bignum", "union"))
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 
 _OF_THE_SYSTEM = frozenset(("information_schema", "pg_catalog"))
@@ -122,13 +125,18 @@ class Result:
         import pyarrow as pa
 
         self._connection, self._relation, self._views = connection, relation, views
+        for name, kind in zip(relation.columns, relation.types, strict=True):
+            _check_type(name, kind, kind)
         kinds = [str(kind) for kind in relation.types]
         self.columns = tuple(
             ResultColumn(name, kind, _NUMBERS.fullmatch(kind) is not None)
             for name, kind in zip(relation.columns, kinds, strict=True)
         )
         schema = relation.limit(0).to_arrow_table().schema
-        types = [_arrow_type(column, field.type) for column, field in zip(self.columns, schema, strict=True)]
+        types = [  # a HUGEINT is the sum of integers
+            pa.int64() if column.type == "HUGEINT" else _arrow_type(field.type)
+            for column, field in zip(self.columns, schema, strict=True)
+        ]
         self.arrow_schema = pa.schema([pa.field(f"c{at}", kind) for at, kind in enumerate(types)])
 
     def rendered(self, render: Callable[[Iterator[Any]], Iterator[Any]], most_rows: int | None = None) -> Iterator[Any]:
@@ -170,18 +178,32 @@ class Result:
         return undecoded_notes(take_undecoded())
 
 
-def _arrow_type(column: ResultColumn, kind: Any) -> Any:
-    """Return the type of a column of a result. Raises UsageError for a type that files and text have no form for."""
+def _check_type(name: str, whole: DuckDBPyType, kind: DuckDBPyType) -> None:
+    """Raise UsageError for a type, or a type in it, that text and files have no form for.
+
+    DuckDB gives `map {}` keys without a type. Arrow aborts the process for rows with such a map.
+    """
+    nested = [part for _, part in kind.children] if kind.id in _NESTED else []
+    if kind.id in _WITHOUT_FORM or (kind.id == "map" and nested[0].id == "null"):
+        raise UsageError(reason=f"the column {name} is {whole}: cast it to varchar")
+    for part in nested if kind.id != "array" else nested[:1]:
+        _check_type(name, whole, part)
+
+
+def _arrow_type(kind: Any) -> Any:
+    """Return the type in which results have a type of Arrow: as with Spark, times have microseconds."""
     import pyarrow as pa
 
-    if column.type == "HUGEINT":  # the sum of integers
-        return pa.int64()
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz)
     if pa.types.is_dictionary(kind):
         return kind.value_type
-    if pa.types.is_interval(kind) or pa.types.is_time(kind) or column.type == "BIT":
-        raise UsageError(reason=f"the column {column.name} is {column.type}: cast it to varchar")
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_arrow_type(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(_arrow_type(kind.key_type), _arrow_type(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_arrow_type(field.type)) for field in kind])
     return kind
 
 

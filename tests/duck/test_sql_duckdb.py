@@ -151,6 +151,10 @@ def test_a_topic_may_be_called_like_a_number(tmp_path):
         ("select error('no more') from orders", 1, "no more"),
         ("select 9223372036854775807::hugeint + 1", 1, "a number has more than 64 bits"),
         ("select interval 3 days as i", 2, "the column i is INTERVAL: cast it to varchar"),
+        ("select map {}", 2, 'is MAP("NULL", "NULL"): cast it to varchar'),
+        ("select [{'a': map {}}] as m from orders", 2, 'the column m is STRUCT(a MAP("NULL", "NULL"))[]: cast it to varchar'),
+        ("select map([1], [time '01:00:00']) as m", 2, "the column m is MAP(INTEGER, TIME): cast it to varchar"),
+        ("select ['101'::bit]::bit[1] as b", 2, "the column b is BIT[1]: cast it to varchar"),
         ("select 1; select 2", 2, "sql runs queries, one at a time"),
         ("", 2, "sql runs queries, one at a time"),
         ("show tables", 2, "sql runs queries: the views here are a.b, my-topic, orders, topics, committed_offsets,"),
@@ -162,6 +166,23 @@ def test_duckdb_mistakes_are_one_line_with_a_documented_code(shop, query, code, 
     assert (found, out) == (code, "")
     assert said in err
     assert (err.startswith("kafkalog: "), err.count("\n")) == (True, 1), err
+
+
+def test_a_map_without_entries_has_the_types_of_its_cast(shop):
+    found = kl.sql(shop, "select map {}::map(int, blob) a, null::map(int, int) b").read_all()
+    assert found.to_pylist() == [{"a": [], "b": None}]
+
+
+def test_times_in_other_types_are_those_times(shop):
+    query = (
+        "select [timestamp_s '2020-01-01'] a, map {1: timestamp_ms '2020-01-01'} b, {c: timestamp_ns '2020-01-01'} s,"
+        " [timestamp '2020-01-01']::timestamp[1] f"
+    )
+    code, out, _ = sql(shop, query, "--format", "json")
+    time = "2020-01-01T00:00:00.000"
+    assert (code, json.loads(out.splitlines()[0])["row"]) == (
+        0, {"a": [time], "b": [[1, time]], "s": {"c": time}, "f": [time]},
+    )  # fmt: skip
 
 
 def test_two_topics_that_differ_in_case(tmp_path):

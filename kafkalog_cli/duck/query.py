@@ -9,7 +9,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -147,22 +147,24 @@ class Result:
         """Iterate over RecordBatches of `arrow_schema`. Raises the errors of the scans, and KafkalogError."""
         relation = self._relation if most_rows is None else self._relation.limit(most_rows)
         with self._views.plain_errors(), ThreadPoolExecutor(1, "kafkalog-duckdb") as thread:
-            reader = self._result_of(thread.submit(relation.to_arrow_reader, ROWS_AT_ONCE))
-            while (batch := self._result_of(thread.submit(next, reader, None))) is not None:
+            reader = self._in_thread(thread, relation.to_arrow_reader, ROWS_AT_ONCE)
+            while (batch := self._in_thread(thread, next, reader, None)) is not None:
                 yield self._converted(batch)
 
-    def _result_of(self, work: Future[Any]) -> Any:
-        """Wait for DuckDB, which lets no signal through. Raises KeyboardInterrupt after its interrupted query ended.
+    def _in_thread(self, thread: ThreadPoolExecutor, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the result of work of DuckDB, which lets no signal through.
 
-        If the connection were closed before, DuckDB would abort the process.
+        Raises KeyboardInterrupt after its interrupted query ended. If the connection were closed before, DuckDB would
+        abort the process. An interrupt before signals are watched must find no work: nothing would end that.
         """
         interruptions = Interruptions()
         with interruptions.watched():
-            while not wait((work,), POLL_SECONDS).done:
+            result = thread.submit(work, *arguments)
+            while not wait((result,), POLL_SECONDS).done:
                 if interruptions.is_requested:  # more than once: a query that only begins forgets an interrupt
                     self._connection.interrupt()
         interruptions.safe_point()
-        return work.result()
+        return result.result()
 
     def _converted(self, batch: Any) -> Any:
         import pyarrow as pa

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -273,6 +274,18 @@ def test_interrupts_end_a_query(shop, tmp_path, waits):
             child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=60)
     assert (child.returncode, out, err) == (130, b"", b"")
+
+
+def test_an_interrupt_as_soon_as_duckdb_works_ends_the_query(shop, monkeypatch):
+    submit = ThreadPoolExecutor.submit
+
+    def submit_and_interrupt(*work):
+        result = submit(*work)
+        os.kill(os.getpid(), signal.SIGINT)
+        return result
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit_and_interrupt)
+    assert sql(shop, ENDLESS) == (130, "", "")
 
 
 def test_duckdb_starts_no_java(tmp_path):

@@ -14,11 +14,10 @@ from kafkalog_cli.disk.lock import LockPolicy, lock_imports
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings
-from kafkalog_cli.ops.change.append.arrow import ArrowReader
+from kafkalog_cli.ops.change.append.arrow import ArrowReader, record_columns
 from kafkalog_cli.ops.move.importing.job import Import, Where, scattered
 from kafkalog_cli.ops.move.importing.scattering import Part, Scatter
 from kafkalog_cli.ops.move.importing.sources import KNOWN_COLUMNS, ImportRequest, topic_ids
-from kafkalog_cli.ops.move.importing.taking import taken
 from kafkalog_cli.ops.scans.options import flag, local_path, positive
 from kafkalog_cli.spark.jobs import without_traceback
 
@@ -99,7 +98,7 @@ class Writer(DataSourceArrowWriter):
         with lock_imports(RealFilesystem(), log_dir, self._policy, exclusive=False):
             topics: list[str] = []
             reader = ArrowReader(self._now_ms, with_origin=True, topics=topics)
-            records = reader.records(taken(part, name) for part in iterator)
+            records = reader.records(record_columns(part, name) for part in iterator)
             scatter = Scatter(request, number, name, keeps_offsets=self._keeps, is_column_first=True)
             return Sorted(scattered(where, scatter, records, topics))
 

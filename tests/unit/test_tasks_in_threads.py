@@ -5,6 +5,7 @@ import random
 import sys
 import threading
 import time
+from contextlib import closing
 from itertools import count
 
 import pytest
@@ -15,7 +16,7 @@ from kafkalog_cli.errors import BadInput
 from kafkalog_cli.log.reading.budget import started_pool
 from kafkalog_cli.ops import map_each as module
 from kafkalog_cli.ops.change.append import inputs
-from kafkalog_cli.ops.change.append.inputs import Ahead
+from kafkalog_cli.ops.change.append.inputs import read_ahead
 from kafkalog_cli.ops.change.append.records import NewRecord, RecordMaker
 from kafkalog_cli.ops.map_each import AHEAD, Forks, Item, Known, map_each
 
@@ -194,7 +195,7 @@ def told(found):
 
 
 def threads():
-    return [thread for thread in threading.enumerate() if thread.name == "kafkalog-append"]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("kafkalog-append")]
 
 
 ITEMS = st.lists(st.none() | st.integers(0, 255), max_size=40)
@@ -210,7 +211,7 @@ def test_mapping_in_threads_gives_the_results_in_order(items, error):
             raise error
 
     found, raised = [], None
-    with Ahead(source()) as ahead:
+    with closing(read_ahead(source())) as ahead:
         try:
             found.extend(told(item) for item in ahead)
         except BaseException as ended:
@@ -232,9 +233,8 @@ def test_an_early_end_of_the_results_leaves_no_thread(taken):
         finally:
             closed.append(taken)
 
-    with Ahead(source()) as ahead:
-        left = iter(ahead)
-        assert [told(next(left)) for _ in range(taken)] == list(range(taken))
+    with closing(read_ahead(source())) as ahead:
+        assert [told(next(ahead)) for _ in range(taken)] == list(range(taken))
         assert len(threads()) == (taken > 1)
     assert not threads()
     assert closed == [taken] * (taken > 0)
@@ -249,6 +249,6 @@ def test_mapping_in_threads_does_not_run_far_ahead():
             made.append(number)
             yield run_of(number)
 
-    with Ahead(source()) as ahead:
+    with closing(read_ahead(source())) as ahead:
         for at, _ in enumerate(ahead):
             assert made[-1] - at < 6

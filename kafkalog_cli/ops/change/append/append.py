@@ -16,7 +16,7 @@ from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import BadInput, ExitCode, NotChanged
-from kafkalog_cli.format.batch import NO_SEQUENCE, Batch, BatchColumns, increment_sequence
+from kafkalog_cli.format.batch import NO_SEQUENCE, NO_TIMESTAMP, Batch, BatchColumns, increment_sequence
 from kafkalog_cli.format.batch_encoder import EncodedBatches, encode_end_marker
 from kafkalog_cli.format.compression import Codec, codec_name
 from kafkalog_cli.log.log_dir import LineEdit
@@ -52,7 +52,8 @@ class AppendCounts(NamedTuple):
     """The counts of an append: records, batches and bytes (a marker is one record and one batch), and new segments.
 
     `end_offset` is the end of the log after the append. `markers` counts the records that end a transaction and so came
-    from no input. `odd_time` is the first timestamp that seems to be in another unit than milliseconds.
+    from no input, `transactional` those of the input that were in transactions. `newest_ms` is the largest timestamp,
+    -1 for none. `odd_time` is the first timestamp that seems to be in another unit than milliseconds.
     """
 
     first_offset: int
@@ -63,15 +64,25 @@ class AppendCounts(NamedTuple):
     rolled: tuple[Rolled, ...] = ()
     markers: int = 0
     odd_time: OddTime | None = None
+    transactional: int = 0
+    newest_ms: int = NO_TIMESTAMP
 
-    def plus(self, made: EncodedBatches) -> AppendCounts:
-        """Return the counts with the batches of a further block, which is not empty."""
+    @property
+    def segments(self) -> int:
+        """The segments of a log that was empty before."""
+        return len(self.rolled) + 1
+
+    def plus(self, made: EncodedBatches, block: Block | None = None) -> AppendCounts:
+        """Return the counts with the batches that were made of a further block; None: of no input."""
+        of_block = [] if block is None else block.records.columns.is_transactional.tolist()
         return self._replace(
             first_offset=self.first_offset if self.batches else made.batches.row(0).base_offset,
             end_offset=made.batches.row(len(made.batches) - 1).last_offset + 1,
             records=self.records + int(sum(made.batches.records_count)),
             batches=self.batches + len(made.batches),
             size_bytes=self.size_bytes + len(made.data),
+            transactional=self.transactional + of_block.count(1),
+            newest_ms=max(self.newest_ms, *map(int, made.batches.max_timestamp)),
         )
 
 

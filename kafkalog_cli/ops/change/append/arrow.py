@@ -1,32 +1,142 @@
-"""Read records on their way into a log from Arrow columns."""
+"""Read records on their way into a log from Arrow columns, which may have any type that converts to their own."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import Integers, Octets, as_array
-from kafkalog_cli.format.compression import Codec, codec_name
-from kafkalog_cli.log.reading.record_arrow import BATCH_FIELDS, RECORD_FIELDS
+from kafkalog_cli.format.compression import Codec
+from kafkalog_cli.log.reading.record_arrow import BATCH_FIELDS, RECORD_FIELDS, record_schema
+from kafkalog_cli.ops.change.append.reading import codec_number
 from kafkalog_cli.ops.change.append.records import UNKNOWN, NewRecordColumns, NewRecords
 from kafkalog_cli.ops.move.export_files import OF_FILES
 
+MOST_OFFSET = (1 << 63) - 2
+"""The largest offset of a record, since the log's end is one more."""
 _SLICE_ROWS = (1 << 14) + 64
 """With a power of two, all columns of a matrix would share a part of the cache."""
 _SLICE_BYTES = 1 << 24
 """Slices are copied several times on their way into batches."""
-_TAKEN = frozenset({*RECORD_FIELDS, *BATCH_FIELDS, *OF_FILES})
+_KNOWN = frozenset({*RECORD_FIELDS, *BATCH_FIELDS, *OF_FILES})
+_OF_CONTENTS = frozenset(("key", "value", "headers", "timestamp", "control"))
+_INTEGERS = ("offset", "partition", "leader_epoch", "timestamp_type", "timestampType")
 _HEADER_SIZE_BYTES = 10
 """The largest size of the two lengths of a header's key and value."""
 
 
-class _Fields(NamedTuple):
-    """A column of bytes values: all of the bytes, the start of each value and the end of the last, and 0 per null."""
+# ---- types
 
-    data: Octets
-    ends: Integers
-    valid: Octets
+
+def record_columns(part: Any, name: str, used: Collection[str] | None = None) -> Any:
+    """Return a RecordBatch (`name` in messages) with the types that records have, of the columns `used` (None: all).
+
+    Raises UsageError as `types_of_records`, and BadInput for values that records cannot have.
+    """
+    import pyarrow as pa
+
+    schema = types_of_records(part.schema, used)
+    try:
+        arrays = [_cast(part.column(field.name), field.type) for field in schema]
+    except ValueError as error:  # pyarrow's errors are subclasses
+        raise BadInput(path=name, reason=f"a value is not possible in a record: {error}") from error
+    found = pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else part.select([])
+    for column, most in (("offset", MOST_OFFSET), ("codec", int(max(Codec)))):
+        if column in schema.names and pa.types.is_integer(schema.field(column).type):
+            _check_most(found.column(column), column, most, name)
+    return found
+
+
+def types_of_records(schema: Any, used: Collection[str] | None = None) -> Any:
+    """Return the schema of what `record_columns` makes, without metadata.
+
+    Raises UsageError for repeated columns, and for types that no such column can have.
+    """
+    import pyarrow as pa
+
+    fields = [field for field in schema if used is None or field.name in used]
+    names = [field.name for field in fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UsageError(reason=f"there are several columns {', '.join(twice)}: leave all but one out")
+    return pa.schema([pa.field(field.name, _type_of(field.name, field.type)) for field in fields])
+
+
+def _type_of(name: str, given: Any) -> Any:
+    """Return the type to which a column is converted; its own type if records have no such column."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    kind = given.value_type if types.is_dictionary(given) else given
+    is_null, is_text = types.is_null(kind), _is_text(kind)
+    if name in ("key", "value"):
+        if types.is_large_string(kind) or types.is_large_binary(kind):
+            return pa.large_binary()
+        is_bytes = types.is_binary(kind) or types.is_binary_view(kind) or types.is_fixed_size_binary(kind)
+        found, expected = pa.binary() if is_null or is_text or is_bytes else None, "binary or string"
+    elif name == "headers":
+        found, expected = given if _is_headers(given) else None, "a list of structs of key and value"
+        found = record_schema(("headers",)).field(0).type if is_null else found
+    elif name == "timestamp":
+        is_time = types.is_timestamp(given) or types.is_int64(given)
+        found, expected = given if is_time else None, "a timestamp or int64 of milliseconds"
+        found = pa.int64() if is_null else found
+    elif name in _INTEGERS or (name == "codec" and types.is_integer(kind)):
+        found, expected = pa.int64() if is_null or types.is_integer(kind) else None, "of integers"
+    elif name in ("transactional", "control"):
+        found, expected = pa.bool_() if is_null or types.is_boolean(kind) else None, "boolean"
+    elif name in ("topic", "codec"):
+        found, expected = pa.string() if is_null or is_text else None, "string"
+    else:
+        return given
+    if found is None:
+        raise UsageError(reason=f"column {name} is {kind}, not {expected}")
+    return found
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_headers(kind: Any) -> bool:
+    from pyarrow import types
+
+    if not (types.is_list(kind) or types.is_large_list(kind)) or not types.is_struct(kind.value_type):
+        return False
+    known = (types.is_binary, types.is_large_binary, types.is_string, types.is_large_string, types.is_null)
+    fields = list(kind.value_type)
+    return [field.name for field in fields] == ["key", "value"] and all(
+        any(is_known(field.type) for is_known in known) for field in fields
+    )
+
+
+def _cast(array: Any, kind: Any) -> Any:
+    """Convert an array to the type. Raises ValueError for values outside its range."""
+    import pyarrow as pa
+
+    if array.type.equals(kind):
+        return array
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.string())
+    return array.cast(kind)
+
+
+def _check_most(array: Any, column: str, most: int, name: str) -> None:
+    import pyarrow.compute as pc
+
+    largest = pc.max(array).as_py()
+    if largest is not None and largest > most:
+        raise BadInput(path=name, reason=f"{column} {largest} is not possible in a record: at most {most}")
+
+
+# ---- records
 
 
 class ArrowReader:
@@ -34,7 +144,7 @@ class ArrowReader:
 
     `now_ms` is the timestamp if there is no timestamp column; a null in that column means no timestamp. Other columns
     of `record_schema` and of exported files are accepted. They are ignored without `with_origin`, since the append
-    assigns new offsets. Control records are left out, since markers are not data. The column topic of a record has the
+    assigns new offsets. Control records are skipped, since markers are not data. The column topic of a record has the
     index of its name in `topics`.
     """
 
@@ -50,8 +160,9 @@ class ArrowReader:
         At most one part and some thousand records are in memory.
         """
         for given in parts:
-            check_columns(given.schema)
-            part = _without_control(given)
+            _check_known(given.schema)
+            used = None if self._with_origin else _OF_CONTENTS
+            part = _without_control(record_columns(given, "the records", used))
             for first in range(0, part.num_rows, _SLICE_ROWS):
                 for few in _small_slices(part.slice(first, _SLICE_ROWS)):
                     yield self._slice(few)
@@ -99,12 +210,11 @@ class ArrowReader:
 
         if column is None:
             return np.full(rows, self._now_ms, np.int64)
-        column = _milliseconds(column).fill_null(NO_TIMESTAMP)
-        found = np.array(column.to_numpy(zero_copy_only=False), np.int64)
-        wrong = np.flatnonzero(found < NO_TIMESTAMP)
-        if len(wrong):
-            reason = f"timestamp {found[wrong[0]]} is not possible in a record"
-            raise BadInput(path=f"record {self._records + int(wrong[0]) + 1}", reason=reason)
+        found = np.array(_milliseconds(column).fill_null(NO_TIMESTAMP).to_numpy(zero_copy_only=False), np.int64)
+        impossible = np.flatnonzero(found < NO_TIMESTAMP)
+        if len(impossible):
+            reason = f"timestamp {found[impossible[0]]} is not possible in a record"
+            raise BadInput(path=f"record {self._records + int(impossible[0]) + 1}", reason=reason)
         return found
 
     def _check_headers(self, column: Any) -> None:
@@ -114,18 +224,15 @@ class ArrowReader:
 
 
 def _milliseconds(column: Any) -> Any:
-    """Return a column of timestamps, or of numbers in milliseconds, as milliseconds; null for no timestamp."""
+    """Return a column of timestamps, or of numbers in milliseconds, as milliseconds."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if pa.types.is_timestamp(column.type):
-        kind = pa.timestamp("ms", tz=column.type.tz)
         try:  # finer units are truncated to milliseconds
-            column = column.cast(kind, safe=column.type.unit == "s")
+            column = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=column.type.unit == "s")
         except pa.ArrowInvalid as error:
             raise BadInput(path="column timestamp", reason=f"a time that no record can have: {error}") from error
-    column = column.cast(pa.int64())
-    return pc.if_else(pc.equal(column, NO_TIMESTAMP), pa.scalar(None, pa.int64()), column)
+    return column.cast(pa.int64())
 
 
 def _numbers(column: Any) -> Integers:
@@ -154,34 +261,12 @@ def _codec_numbers(column: Any) -> Any:
     return numbers.take(names.indices)
 
 
-def codec_number(name: str) -> int:
-    """Return the number of a codec. Raises ValueError for an unknown name."""
-    for codec in Codec:
-        if codec_name(codec) == name:
-            return codec
-    raise ValueError(f"{name!r} is not a codec of Kafka")
-
-
-def check_columns(schema: Any) -> None:
-    """Check the columns of records.
-
-    Raises UsageError for unknown or repeated columns, or for one of another type.
-    """
-    import pyarrow as pa
-
-    unknown = [name for name in schema.names if name not in _TAKEN]
-    if unknown or len(set(schema.names)) < len(schema.names):
-        names = ", ".join(unknown or schema.names)
-        raise UsageError(reason=f"records have no columns {names}; each of {', '.join(RECORD_FIELDS)} once")
-    for name, field in zip(schema.names, schema, strict=True):
-        if name in ("key", "value") and not _is_bytes(field.type):
-            raise UsageError(reason=f"column {name} is {field.type}, not binary or string")
-        if name == "headers" and not _is_headers(field.type):
-            raise UsageError(reason=f"column headers is {field.type}, not a list of structs of key and value")
-        if name == "control" and not pa.types.is_boolean(field.type):
-            raise UsageError(reason=f"column control is {field.type}, not boolean")
-        if name == "timestamp" and not (pa.types.is_timestamp(field.type) or pa.types.is_int64(field.type)):
-            raise UsageError(reason=f"column timestamp is {field.type}, not a timestamp or int64 of milliseconds")
+def _check_known(schema: Any) -> None:
+    """Raise UsageError for columns that records do not have."""
+    unknown = [name for name in schema.names if name not in _KNOWN]
+    if unknown:
+        reason = f"records have no columns {', '.join(unknown)}; each of {', '.join(RECORD_FIELDS)} once"
+        raise UsageError(reason=reason)
 
 
 def _without_control(part: Any) -> Any:
@@ -204,23 +289,15 @@ def _small_slices(part: Any) -> Iterator[Any]:
     yield from _small_slices(part.slice(half))
 
 
-def _is_bytes(kind: Any) -> bool:
-    from pyarrow import types
-
-    known = types.is_binary, types.is_large_binary, types.is_string, types.is_large_string, types.is_null
-    return any(is_one(kind) for is_one in known)
-
-
-def _is_headers(kind: Any) -> bool:
-    from pyarrow import types
-
-    if not (types.is_list(kind) or types.is_large_list(kind)) or not types.is_struct(kind.value_type):
-        return False
-    names = [field.name for field in kind.value_type]
-    return names == ["key", "value"] and all(_is_bytes(field.type) for field in kind.value_type)
-
-
 # ---- for the kernel
+
+
+class _Fields(NamedTuple):
+    """A column of bytes values: all of the bytes, the start of each value and the end of the last, and 0 per null."""
+
+    data: Octets
+    ends: Integers
+    valid: Octets
 
 
 def _joined_columns(columns: dict[str, Any], timestamps: Integers) -> NewRecords:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.batch_encoder import EncodedBatches
-from kafkalog_cli.format.columns import least_and_largest, rows_where
+from kafkalog_cli.format.columns import IntColumn, least_and_largest, rows_where
 from kafkalog_cli.log.settings.topic_config import Settings
 from kafkalog_cli.ops.change.append.batching import BatchStyle
 from kafkalog_cli.ops.change.append.records import UNKNOWN, Arriving, NewRecordColumns, NewRecords
@@ -40,16 +40,15 @@ class Checks:
     def __init__(self, config: Settings, style: BatchStyle, now_ms: int, end_offset: int) -> None:
         self._keeps_offsets = style.keeps_offsets  # a follower trusts its leader, except for the checks of offsets
         self._keeps_epochs = style.keeps_epochs
-        self._next_offset = end_offset
-        self._leader_epoch = style.leader_epoch
+        self._next_offset, self._leader_epoch, self._now_ms = end_offset, style.leader_epoch, now_ms
         self._needs_keys = config.is_compacted and not style.keeps_offsets
-        self._most_bytes = min(cast(int, config["max.message.bytes"].value), config.segment_bytes)
-        if style.keeps_offsets:
-            self._most_bytes = config.segment_bytes
-        is_by_clock = style.append_time_ms is not None or style.keeps_offsets
-        self._before_ms = None if is_by_clock else cast(int, config["message.timestamp.before.max.ms"].value)
-        self._after_ms = None if is_by_clock else cast(int, config["message.timestamp.after.max.ms"].value)
-        self._now_ms = now_ms
+        self._most_bytes = config.segment_bytes
+        if not style.keeps_offsets:
+            self._most_bytes = min(cast(int, config["max.message.bytes"].value), config.segment_bytes)
+        self._checks_times = style.append_time_ms is None and not style.keeps_offsets
+        self._before_ms, self._after_ms = (
+            cast(int, config[f"message.timestamp.{side}.max.ms"].value) for side in ("before", "after")
+        )
         self.odd_time: OddTime | None = None
 
     def records(self, records: Arriving) -> Iterator[NewRecords | None]:
@@ -64,7 +63,7 @@ class Checks:
     def _check(self, number: int, columns: NewRecordColumns) -> None:
         """Check records, of which the first has this number."""
         if self._keeps_offsets:
-            self._check_places(number, columns)
+            self._check_origins(number, columns)
         times = columns.timestamp
         oldest, newest = least_and_largest(times)  # most records need no look at each of them
         if self._needs_keys or self._is_refused(0, oldest) or self._is_refused(0, newest) or oldest == NO_TIMESTAMP:
@@ -80,7 +79,7 @@ class Checks:
     def _is_refused(self, key_size: Any, time: Any) -> Any:
         """Whether a broker would refuse a record, for rows_where."""
         is_refused = (key_size < 0) & self._needs_keys
-        if self._before_ms is not None and self._after_ms is not None:
+        if self._checks_times:
             is_given = time != NO_TIMESTAMP
             is_refused |= is_given & (self._now_ms - time > self._before_ms)
             is_refused |= is_given & (time - self._now_ms > self._after_ms)
@@ -89,7 +88,6 @@ class Checks:
     def _refusal(self, number: int, key_size: int, timestamp: int) -> BadInput:
         if self._needs_keys and key_size < 0:
             return BadInput(path=f"record {number}", reason="it has no key, and the topic is compacted")
-        assert self._before_ms is not None
         is_old = self._now_ms - timestamp > self._before_ms
         why = (
             "too old (message.timestamp.before.max.ms)" if is_old else "in the future (message.timestamp.after.max.ms)"
@@ -98,14 +96,13 @@ class Checks:
         hint = "" if unit is None else f"; timestamps are in milliseconds, and this one seems to be {unit.value}"
         return BadInput(path=f"record {number}", reason=f"timestamp {timestamp} is {why}{hint}")
 
-    def _check_places(self, number: int, columns: NewRecordColumns) -> None:
+    def _check_origins(self, number: int, columns: NewRecordColumns) -> None:
         """Check that offsets and leader epochs ascend. Raises BadInput."""
-        offsets, epochs = columns.offset, columns.leader_epoch
-        wrong = rows_where(lambda before, at: at <= before, offsets[:-1], offsets[1:])
-        row = 0 if offsets[0] < self._next_offset else wrong[0] + 1 if wrong else len(offsets)
+        offsets = columns.offset
+        falling = [at + 1 for at in rows_where(lambda before, at: at <= before, offsets[:-1], offsets[1:])]
+        row = 0 if offsets[0] < self._next_offset else next(iter(falling), len(offsets))
         if self._keeps_epochs:
-            changes = rows_where(lambda before, at: at != before, epochs[:-1], epochs[1:])
-            self._check_epochs(number, {change: epochs[change] for change in (0, *(at + 1 for at in changes))}, row)
+            self._check_epochs(number, columns.leader_epoch, row)
         if row < len(offsets):
             next_offset, offset = offsets[row - 1] + 1 if row else self._next_offset, offsets[row]
             found = "it has no offset" if offset == UNKNOWN else f"offset {offset} is too low"
@@ -113,9 +110,11 @@ class Checks:
             raise BadInput(path=f"record {number + row}", reason=reason)
         self._next_offset = offsets[-1] + 1
 
-    def _check_epochs(self, number: int, changes: dict[int, int], end: int) -> None:
-        """Check the leader epochs that begin at some rows, before the row `end`. Raises BadInput."""
-        for row, epoch in changes.items():
+    def _check_epochs(self, number: int, epochs: IntColumn, end: int) -> None:
+        """Check the leader epochs before the row `end`. Raises BadInput."""
+        changes = rows_where(lambda before, at: at != before, epochs[:-1], epochs[1:])
+        for row in (0, *(at + 1 for at in changes)):
+            epoch = epochs[row]
             if row < end and 0 <= epoch < self._leader_epoch:
                 reason = f"leader epoch {epoch} comes after {self._leader_epoch}"
                 raise BadInput(path=f"record {number + row}", reason=reason)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import select
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, suppress
-from queue import Empty, Queue
-from threading import Event, Thread
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from typing import Any, BinaryIO, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -94,67 +94,34 @@ def _has_descriptor(stream: Any) -> bool:
 
 
 _ITEMS_AHEAD = 2
-"""The number of items that may wait in the queue; each holds the records of one piece of the input."""
+"""The number of items that are read ahead; each holds the records of one piece of the input."""
 _LARGE_BYTES = 1 << 18
 """From so many bytes at a time on, a thread is worth its start."""
+_END = object()
 
 Records = Generator["NewRecords | None", None, None]
 
 
-class _End(NamedTuple):
-    """The end of the records: `error` is what ended them, None if there are no more."""
+def read_ahead(records: Records) -> Records:
+    """Yield or raise what `records` does, in its order. When this iterator is closed, the thread has ended.
 
-    error: BaseException | None
-
-
-class Ahead:
-    """Iterate once for what `records` yields or raises, in its order. On leaving the context the thread has ended.
-
-    It starts only after the first records of many bytes; earlier records are read in the caller's thread.
+    A thread starts only after the first records of many bytes; earlier records are read in the caller's thread.
     """
-
-    def __init__(self, records: Records) -> None:
-        self._records = records
-        self._queue: Queue[NewRecords | _End | None] = Queue(_ITEMS_AHEAD)
-        self._is_stopped = Event()
-        self._thread: Thread | None = None
-
-    def __enter__(self) -> Ahead:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_stopped.set()
-        if self._thread is not None:
-            with suppress(Empty):  # the thread may be waiting for room in the queue
-                while True:
-                    self._queue.get_nowait()
-            self._thread.join()
-        self._records.close()
-
-    def __iter__(self) -> Iterator[NewRecords | None]:
-        for found in self._records:
+    with closing(records):
+        for found in records:
             yield found
             if found is not None and found.size_bytes >= _LARGE_BYTES:
                 break
         else:
             return
-        self._thread = Thread(target=self._run, name="kafkalog-append")
-        self._thread.start()
-        while not isinstance(taken := self._queue.get(), _End):
-            yield taken
-        if taken.error is not None:
-            raise taken.error
-
-    def _run(self) -> None:
-        error: BaseException | None = None
+        thread = ThreadPoolExecutor(1, "kafkalog-append")
         try:
-            for found in self._records:
-                self._queue.put(found)
-                if self._is_stopped.is_set():
-                    return
-        except BaseException as raised:  # the iterating thread raises it in its turn
-            error = raised
-        self._queue.put(_End(error))
+            following: deque[Future[Any]] = deque(thread.submit(next, records, _END) for _ in range(_ITEMS_AHEAD))
+            while (item := following.popleft().result()) is not _END:
+                following.append(thread.submit(next, records, _END))
+                yield item
+        finally:
+            thread.shutdown(cancel_futures=True)
 
 
 class SkippedRecords(NamedTuple):

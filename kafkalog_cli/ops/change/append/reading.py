@@ -11,8 +11,10 @@ from typing import Any
 
 from kafkalog_cli.errors import BadInput, NotRecords
 from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.compression import Codec, codec_name
 from kafkalog_cli.format.limits import (
     MEBIBYTE,
+    MOST_INPUT_LINE_BYTES,
     MOST_JSON_LINE_BYTES,
     MOST_JSON_LINE_VALUES,
     MOST_WIDE_JSON_LINE_BYTES,
@@ -163,6 +165,45 @@ def _kcat_bytes(found: Any, what: str) -> bytes | None:
     return None if found is None else found.encode("utf-8", "surrogateescape")
 
 
+def line_parser_of_files(topics: list[str]) -> Parse:
+    """Return the parser of the lines that read, export and kcat print; it adds names of topics to `topics`."""
+
+    def parse(line: bytes) -> NewRecord | None:
+        if not line.strip():
+            return None
+        if b'"payload":' in line:
+            found = parse_json_line(line, keeps_bytes=True, most_bytes=MOST_INPUT_LINE_BYTES)
+            if is_kcat(found):
+                return _with_origin(record_of_kcat(found, with_origin=True), found, topics)
+        try:
+            found = parse_json_line(line, most_bytes=MOST_INPUT_LINE_BYTES)
+            record = record_of_ndjson(found, with_origin=True)
+        except ValueError as error:  # the hint is of an option that import does not have
+            raise type(error)(str(error).removesuffix(f"; {LINES_HINT}")) from error
+        return None if record is None else _with_origin(record, found, topics)
+
+    return parse
+
+
+def _with_origin(record: NewRecord, fields: dict[str, Any], topics: list[str]) -> NewRecord:
+    """Return the record with what only export writes. Raises ValueError."""
+    topic, codec, is_transactional = (fields.get(name) for name in ("topic", "codec", "transactional"))
+    for name, text in (("topic", topic), ("codec", codec)):
+        if not isinstance(text, str | None):
+            raise NotMeantAsRecord(f"{name} must be a string")
+        utf8_of(text or "")
+    if not isinstance(is_transactional, bool | None):
+        raise NotMeantAsRecord("transactional must be true, false or null")
+    if topic is not None and topic not in topics:
+        topics.append(topic)
+    origin = record.origin._replace(
+        topic=UNKNOWN if topic is None else topics.index(topic),
+        codec=codec_number(codec or "none"),
+        is_transactional=bool(is_transactional),
+    )
+    return record._replace(origin=origin, timestamp=NO_TIMESTAMP if record.timestamp is None else record.timestamp)
+
+
 def line_parser(separator: bytes | None) -> Parse:
     """Return the parser of lines: the whole line is the value, or there is a key before the separator."""
 
@@ -175,6 +216,14 @@ def line_parser(separator: bytes | None) -> Parse:
         return NewRecord(key, value)
 
     return parse
+
+
+def codec_number(name: str) -> int:
+    """Return the number of a codec. Raises ValueError for an unknown name."""
+    for codec in Codec:
+        if codec_name(codec) == name:
+            return codec
+    raise ValueError(f"{name!r} is not a codec of Kafka")
 
 
 def _timestamp(found: dict[str, Any]) -> int | None:

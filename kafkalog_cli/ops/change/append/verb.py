@@ -1,7 +1,7 @@
 """The verb `append`: records from files or standard input, to one partition, to a topic's, or to a new partition."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,11 +22,11 @@ from kafkalog_cli.ops.change.append.append import (
 from kafkalog_cli.ops.change.append.arrow import ArrowReader
 from kafkalog_cli.ops.change.append.batching import Writing
 from kafkalog_cli.ops.change.append.inputs import (
-    Ahead,
     AppendInputs,
     InputCutOff,
     Records,
     SkippedRecords,
+    read_ahead,
     without_first,
 )
 from kafkalog_cli.ops.change.append.lines import records_of_lines
@@ -40,7 +40,6 @@ from kafkalog_cli.ops.change.append.making import (
 )
 from kafkalog_cli.ops.change.append.partitioning import Partitioner, SortedRecords, number_of_partitions
 from kafkalog_cli.ops.change.append.reading import Parse, line_parser, parse_kcat, parse_ndjson
-from kafkalog_cli.ops.change.append.records import Arriving
 from kafkalog_cli.ops.change.refusals import Action
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.ownership import places_of_partitions, registered_topic
@@ -303,9 +302,9 @@ class Appending:
 
     # ---- the records
 
-    def _ahead(self, records: Records) -> AbstractContextManager[Arriving]:
+    def _ahead(self, records: Records) -> closing[Records]:
         """Return the records, read ahead in a thread, except a program's own: those are read in its thread."""
-        return closing(records) if isinstance(self._inputs, ArrowInput) else Ahead(records)
+        return closing(records if isinstance(self._inputs, ArrowInput) else read_ahead(records))
 
     def _records(self, work: Target) -> Records:
         """Yield the records for a partition, without those to skip. Raises BadInput, and as `open_read` does."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from kafkalog_cli.broker.appended_log import AppendedLog, AppendTarget
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
@@ -18,12 +17,11 @@ from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format import partition_metadata
-from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.settings.topic_config import Setting, Settings
 from kafkalog_cli.ops.change.append.append import AppendCounts
 from kafkalog_cli.ops.change.append.batching import BatchMaker, BatchStyle, blocks
-from kafkalog_cli.ops.change.append.checks import Checks, OddTime
+from kafkalog_cli.ops.change.append.checks import Checks
 from kafkalog_cli.ops.change.append.records import NewRecords
 from kafkalog_cli.ops.change.plans import load_settings_of
 
@@ -43,27 +41,9 @@ class TopicStyle:
     partitions: int | None = None
 
 
-class Built(NamedTuple):
-    """A partition that has been written to the disk.
-
-    `transactional` counts records that were in transactions and are now outside of them. `newest_ms` is the largest
-    timestamp, -1 for none. `odd_time` is the first timestamp in another unit than milliseconds.
-    """
-
-    first_offset: int
-    end_offset: int
-    records: int
-    batches: int
-    size_bytes: int
-    segments: int
-    transactional: int
-    newest_ms: int
-    odd_time: OddTime | None = None
-
-
 def build(
     fs: WritableFilesystem, path: str, records: Iterable[NewRecords], style: TopicStyle, base_offset: int
-) -> Built:  # fmt: skip
+) -> AppendCounts:  # fmt: skip
     """Build the partition directory `path` from records, in their order, and write all of it to the disk.
 
     `base_offset` is that of the first segment. Raises BadInput for records that a broker would refuse. Raises
@@ -89,23 +69,18 @@ def _append(  # noqa: PLR0913, PLR0917
     style: TopicStyle,
     growth: UnseenGrowth,
     base_offset: int,
-) -> Built:
+) -> AppendCounts:
     config, now_ms, batches = style.config, style.now_ms, style.batches
     settings = load_settings_of(now_ms, style.used)
     target = AppendTarget(OpenLog(Draft(fs, path), settings, 0, base_offset, is_clean=True))
     limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
     log = AppendedLog(target, growth, limits, now_ms)
     checks, maker = Checks(config, batches, now_ms, base_offset), BatchMaker(batches)
-    counts, newest_ms, transactional = AppendCounts(base_offset, base_offset), NO_TIMESTAMP, 0
+    counts = AppendCounts(base_offset, base_offset)
     for block in blocks(checks.records(records), batches):
         made = maker.encode(block, log.end_offset)
         checks.batches(made)
         log.append(made)
-        counts = counts.plus(made)
-        newest_ms = max(newest_ms, *map(int, made.batches.max_timestamp))
-        transactional += block.records.columns.is_transactional.tolist().count(1)
+        counts = counts.plus(made, block)
     log.close()
-    return Built(
-        *(counts.first_offset, log.end_offset, counts.records, counts.batches, counts.size_bytes),
-        *(len(log.rolled) + 1, transactional, newest_ms, checks.odd_time),
-    )
+    return counts._replace(end_offset=log.end_offset, rolled=tuple(log.rolled), odd_time=checks.odd_time)

@@ -29,7 +29,7 @@ from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches, record_schema
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.call.observer import Note
-from kafkalog_cli.ops.change.append.append import append_time_of, codec_of, is_codec_forced
+from kafkalog_cli.ops.change.append.append import AppendCounts, append_time_of, codec_of, is_codec_forced
 from kafkalog_cli.ops.change.append.batching import BatchStyle
 from kafkalog_cli.ops.change.append.making import check_topic_id
 from kafkalog_cli.ops.change.append.records import NewRecords
@@ -38,7 +38,7 @@ from kafkalog_cli.ops.change.refusals import Action, Intent, judge, raise_refusa
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.look.read.log_read import LogRead
 from kafkalog_cli.ops.look.read.request import ReadRequest, Start
-from kafkalog_cli.ops.move.importing.building import Built, TopicStyle
+from kafkalog_cli.ops.move.importing.building import TopicStyle
 from kafkalog_cli.ops.move.importing.scattering import Part, in_offset_order
 from kafkalog_cli.ops.move.importing.sources import ImportRequest, InputFile
 from kafkalog_cli.ops.ownership import Places, registered_topic
@@ -394,7 +394,7 @@ class JobDone(NamedTuple):
     topic: str
     partition: int
     staged: str
-    built: Built
+    built: AppendCounts
     proof: Proof | None = None
     inode: int | None = None
     """The staged directory, by which it is known when it gets its place."""
@@ -433,7 +433,7 @@ class ImportedPartition:
     keeps_offsets: Annotated[bool, "offsets are those of the input, else new offsets from 0 on"]
     dry_run: Annotated[bool, "nothing was made: the other fields show what would be made"]
     planned_records: Hidden[int | None] = None
-    built: Hidden[Built | None] = None
+    built: Hidden[AppendCounts | None] = None
     proof: Hidden[Proof | None] = None
     first_offset: ClassVar[Annotated[int | None, "of the first record"]] = of("built.first_offset")
     end_offset: ClassVar[Annotated[int | None, "of the next record"]] = of("built.end_offset")

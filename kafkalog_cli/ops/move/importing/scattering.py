@@ -230,48 +230,33 @@ def _merged(files: Sequence[InputFile | Part], now_ms: int) -> Iterator[NewRecor
     if len(files) == 1:
         yield from files[0].records(now_ms)
         return
-    heads = [_Head(file.path, file.records(now_ms)) for file in files]
-    while heads := [head for head in heads if head.records is not None]:
-        bound = min(head.last for head in heads)
-        yield _sorted([found for head in heads if (found := head.taken(bound)) is not None])
+    sources = [_ascending(file, now_ms) for file in files]
+    heads = [(records, rest) for rest in sources if (records := next(rest, None)) is not None]
+    while heads:
+        bound = min(records.columns.offset[-1] for records, _ in heads)
+        earlier: list[NewRecords] = []
+        later: list[tuple[NewRecords, Iterator[NewRecords]]] = []
+        for records, rest in heads:
+            count = bisect_right(records.columns.offset, bound)
+            if count:
+                earlier.append(records.part(0, count))
+            following = records.part(count, len(records)) if count < len(records) else next(rest, None)
+            if following is not None:
+                later.append((following, rest))
+        yield _sorted(earlier)
+        heads = later
 
 
-class _Head:
-    """The next records of a file; None at its end."""
-
-    def __init__(self, path: str, parts: Iterator[NewRecords]) -> None:
-        self.records: NewRecords | None = None
-        self._path = path
-        self._parts = parts
-        self._seen = -1
-        self._next()
-
-    def _next(self) -> None:
-        self.records = next(self._parts, None)
-        if self.records is None:
-            return
-        offsets = self.records.columns.offset
-        if offsets[0] < self._seen or any_row(lambda before, at: at < before, offsets[:-1], offsets[1:]):
+def _ascending(file: InputFile | Part, now_ms: int) -> Iterator[NewRecords]:
+    """Yield the records of a file. Raises BadInput if their offsets do not ascend."""
+    last = -1
+    for records in file.records(now_ms):
+        offsets = records.columns.offset
+        if offsets[0] < last or any_row(lambda before, at: at < before, offsets[:-1], offsets[1:]):
             reason = "its offsets do not ascend, and another file has some between them: sort it by the column offset"
-            raise BadInput(path=self._path, reason=reason)
-        self._seen = offsets[-1]
-
-    @property
-    def last(self) -> int:
-        """The last offset of the current records."""
-        assert self.records is not None
-        return self.records.columns.offset[-1]
-
-    def taken(self, bound: int) -> NewRecords | None:
-        """Remove and return the current records up to the offset `bound`, if there are any."""
-        records = self.records
-        assert records is not None
-        count = bisect_right(records.columns.offset, bound)
-        if count == len(records):
-            self._next()
-        else:
-            self.records = records.part(count, len(records))
-        return records.part(0, count) if count else None
+            raise BadInput(path=file.path, reason=reason)
+        last = offsets[-1]
+        yield records
 
 
 def _sorted(parts: list[NewRecords]) -> NewRecords:

@@ -15,15 +15,15 @@ from kafkalog_cli.errors import BadInput, NothingSelected, PathNotFound, UsageEr
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.java_text import canonical_uuid
 from kafkalog_cli.format.limits import MEBIBYTE, MOST_IMPORTED_FIELD_BYTES
-from kafkalog_cli.ops.change.append.arrow import ArrowReader, check_columns
+from kafkalog_cli.ops.change.append.arrow import ArrowReader, record_columns, types_of_records
 from kafkalog_cli.ops.change.append.batching import Writing
 from kafkalog_cli.ops.change.append.lines import file_pieces, records_of_lines
 from kafkalog_cli.ops.change.append.making import is_topic_id
+from kafkalog_cli.ops.change.append.reading import line_parser_of_files
 from kafkalog_cli.ops.change.append.records import NewRecords
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.move.export_files import LARGE_SUFFIX, too_large_field
 from kafkalog_cli.ops.move.export_request import FileFormat
-from kafkalog_cli.ops.move.importing.taking import line_parser_of_files, taken, taken_schema
 
 _MOST_PARTITIONS = 1 << 20
 
@@ -285,7 +285,6 @@ def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
     if kind is FileFormat.JSON:
         of_origin = ("offset", "timestampType", "leader_epoch", "codec", "transactional", "control")
         return file._replace(columns=(*RECORD_COLUMNS, *PLACE_COLUMNS, *of_origin))
-    import pyarrow as pa
 
     try:
         rows, schema = _opened(fs, file)
@@ -298,7 +297,7 @@ def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
     if "key" not in columns and "value" not in columns:
         raise UsageError(reason=f"{path} has neither a column key nor a column value: {', '.join(names)}")
     try:
-        check_columns(taken_schema(pa.schema([field for field in schema if field.name in KNOWN_COLUMNS])))
+        types_of_records(schema, KNOWN_COLUMNS)
     except UsageError as error:
         raise UsageError(reason=f"{path}: {error}") from error
     return file._replace(
@@ -356,7 +355,7 @@ def batches(file: InputFile, columns: Collection[str]) -> Iterator[Any]:
     parts: Iterator[Any]
     try:
         parts = (_parquet if file.format is FileFormat.PARQUET else _arrow)(file.path, wanted)
-        yield from (_checked(taken(part, file.path), file.path) for part in parts)
+        yield from (_checked(record_columns(part, file.path), file.path) for part in parts)
     except (OSError, ValueError) as error:
         raise BadInput(path=file.path, reason=f"it cannot be read: {error}") from error
 

@@ -138,8 +138,8 @@ def _print(run: Run, options: ExportOptions, result: ExportResult, seconds: floa
     run.messages.report(*result.notes, *result.gaps)
     for damage in result.damage:
         run.messages.exception(damage)
-    if result.untold:
-        run.messages.error("more-damage", f"{result.untold} more places are damaged")
+    if result.more_damage:
+        run.messages.error("more-damage", f"{result.more_damage} more places are damaged")
     if result.completed:
         message = f"{len(result.completed)} files of an earlier run, which was cut off after its commit, are in place"
         run.messages.warn("completed", message)
@@ -168,7 +168,7 @@ def _write_objects(lines: JsonLines, result: ExportResult, output: str) -> dict[
         "records": sum(file.records for file in files_made),
         "bytes": sum(file.size_bytes for file in files_made),
         "of_earlier_run": len(result.completed),
-        "damaged": len(result.damage) + result.untold,
+        "damaged": len(result.damage) + result.more_damage,
         "gaps": len(result.gaps),
     }
 

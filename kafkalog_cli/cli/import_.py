@@ -212,7 +212,7 @@ def _lines(result: ImportResult, log_dir: str, seconds: float, *, dry_run: bool)
         yield line + (f"; read back the same, sha256 {partition.proof.digest}" if partition.proof is not None else "")
     for topic, origin in plan.ids.items():
         if origin.topic_id is not None:
-            yield f"{printable(topic)}: topic id {origin.topic_id} ({origin.said_by})"
+            yield f"{printable(topic)}: topic id {origin.topic_id} ({origin.source})"
     yield "to undo the import before a broker starts, remove the directories of these partitions"
     records, size = (
         sum(getattr(partition.built, name) for partition in result.done) for name in ("records", "size_bytes")
@@ -225,7 +225,7 @@ def _planned(plan: ImportPlan, offsets: str) -> Iterator[str]:
     for job in plan.jobs or ():
         rows = "" if job.rows < 0 else f"{counted(job.rows, 'row')} of "
         origin = plan.ids[job.topic]
-        topic_id = "no topic id" if origin.topic_id is None else f"topic id {origin.topic_id} ({origin.said_by})"
+        topic_id = "no topic id" if origin.topic_id is None else f"topic id {origin.topic_id} ({origin.source})"
         files = f"{rows}{counted(len(job.files), 'file')}, {sized(job.size_bytes)}"
         yield f"{printable(job.name)}: would be made of {files}; {offsets}; {topic_id}"
     if plan.jobs is None:

@@ -269,10 +269,10 @@ class _Views:
 
 def _message(error: BaseException) -> str:
     """Return DuckDB's message in a line."""
-    said = " ".join(str(error).partition("\n\nLINE ")[0].split())
-    if re.search('near "(from|where|=|[<>]=?|in|between|,)"', said):
-        said += '; a column offset is written "offset", or with its view: orders.offset'
-    return said
+    message = " ".join(str(error).partition("\n\nLINE ")[0].split())
+    if re.search('near "(from|where|=|[<>]=?|in|between|,)"', message):
+        message += '; a column offset is written "offset", or with its view: orders.offset'
+    return message
 
 
 def _position(text: str) -> str:

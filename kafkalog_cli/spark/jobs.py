@@ -86,8 +86,8 @@ def plain_error(error: BaseException) -> KafkalogError | None:
     if _TRACEBACK in text:
         return _raised(text.rpartition(_TRACEBACK)[2])
     of_java = _OF_JAVA.search(text)
-    said = without_state(_first_line(text if of_java is None else of_java[1]))
-    return KafkalogError(reason=f"Spark: {said or type(error).__name__}")
+    message = without_state(_first_line(text if of_java is None else of_java[1]))
+    return KafkalogError(reason=f"Spark: {message or type(error).__name__}")
 
 
 def is_of_a_worker(text: str) -> bool:

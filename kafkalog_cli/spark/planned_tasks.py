@@ -16,12 +16,12 @@ class PlannedTask(InputPartition):
     """A task as a partition of Spark: `value` is a tuple of `splits.Piece`s."""
 
 
-def planned(tasks: Sequence[Task]) -> list[Any]:
+def spark_partitions(tasks: Sequence[Task]) -> list[Any]:
     """Return a partition of Spark for each task."""
     return [PlannedTask(task) for task in tasks]
 
 
-def planned_rows(partition: Any, options: SourceOptions, *, warns: bool = True) -> Iterator[Any]:
+def read_task(partition: Any, options: SourceOptions, *, warns: bool = True) -> Iterator[Any]:
     """Iterate over the RecordBatches of a task. For an empty read, Spark makes one task without a value.
 
     `warns`: what was not decoded is printed; else the caller takes it.

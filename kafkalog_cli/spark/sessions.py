@@ -278,8 +278,8 @@ def _why(talk: IO[bytes], error: Exception) -> str:
     lines = [line.strip() for line in talk.read().decode("utf-8", "replace").splitlines() if line.strip()]
     if "JAVA_GATEWAY_EXITED" in str(error):
         return lines[-1] if lines else "Java ended without a message"
-    told = plain_error(error)
-    if told is not None:
-        return str(told).removeprefix("Spark: ")
+    failure = plain_error(error)
+    if failure is not None:
+        return str(failure).removeprefix("Spark: ")
     logged = [line.partition(" ERROR ")[2].partition(": ")[2] for line in lines if " ERROR " in line]
     return logged[-1] if logged else str(error)

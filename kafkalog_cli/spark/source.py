@@ -17,7 +17,7 @@ from kafkalog_cli.ops.scans.options import SourceOptions, check_faults_are_shown
 from kafkalog_cli.ops.scans.schema import columns_of, headers_tell_all
 from kafkalog_cli.ops.scans.splits import TIMES_OF_HEADERS, tasks_of
 from kafkalog_cli.spark.jobs import without_traceback
-from kafkalog_cli.spark.planned_tasks import planned, planned_rows
+from kafkalog_cli.spark.planned_tasks import read_task, spark_partitions
 from kafkalog_cli.spark.types import spark_schema
 
 
@@ -91,11 +91,11 @@ class Reader(DataSourceReader):
         ranges = ranges_of(fs, partitions_of(fs, options), options)
         times = TIMES_OF_HEADERS if headers_tell_all(options.columns) else 1
         tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records, times=times)
-        return planned(tasks)
+        return spark_partitions(tasks)
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Iterate over the RecordBatches of a task."""
-        return planned_rows(partition, self._options, warns=self.warns)
+        return read_task(partition, self._options, warns=self.warns)
 
 
 def _with_columns(options: SourceOptions, schema: Any) -> SourceOptions:

@@ -83,7 +83,7 @@ def _gives_options(settings: Mapping[str, str]) -> bool:
 def usable_archive() -> str | None:
     """Return the path of the archive for this Java and these jars; None if there is none that can be trusted."""
     try:
-        place = _place()
+        place = _archive_path()
         if place is None or not _is_trusted_file(place) or not _is_trusted_file(_checksum_file(place)):
             return None
         return str(place) if _checksum_file(place).read_text() == _checksum(place) else None
@@ -94,7 +94,7 @@ def usable_archive() -> str | None:
 def has_archive() -> bool:
     """Whether `make_archive` has nothing to do: the archive is there, or there is no place for it."""
     try:
-        return _place() is None or usable_archive() is not None
+        return _archive_path() is None or usable_archive() is not None
     except (OSError, KafkalogError):
         return False
 
@@ -105,7 +105,7 @@ def make_archive() -> str | None:
     None if there is no cache directory that can be trusted. Takes about a minute of CPU time and 170 MB. Raises
     KafkalogError without a Java, or if Spark fails.
     """
-    place = _place()
+    place = _archive_path()
     if place is None:
         return None
     for old in place.parent.glob("spark-*.jsa*"):
@@ -142,11 +142,11 @@ def _train(new: Path) -> None:
         except subprocess.TimeoutExpired:
             raise KafkalogError(reason=f"Spark has not ended within {_TRAINING_SECONDS} s") from None
     if done.returncode or not new.exists():
-        said = done.stderr.strip().splitlines() or ["this Java writes no archive of its classes"]
-        raise KafkalogError(reason=said[-1])
+        lines = done.stderr.strip().splitlines() or ["this Java writes no archive of its classes"]
+        raise KafkalogError(reason=lines[-1])
 
 
-def _place() -> Path | None:
+def _archive_path() -> Path | None:
     """Return the path of the archive for this Java and these jars; None without a trusted cache directory.
 
     None also if Spark, which splits options at spaces and quotes, would take the path for several options.

@@ -19,7 +19,7 @@ from kafkalog_cli.ops.scans.offsets import OffsetRange, check_limit, name_of, pa
 from kafkalog_cli.ops.scans.options import SourceOptions
 from kafkalog_cli.ops.scans.splits import tasks_of
 from kafkalog_cli.spark.jobs import without_traceback
-from kafkalog_cli.spark.planned_tasks import planned, planned_rows
+from kafkalog_cli.spark.planned_tasks import read_task, spark_partitions
 
 Offsets = dict[TopicPartition, int]
 StreamOffset = dict[str, dict[str, int]]
@@ -98,11 +98,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if bounds.start < behind:
                 ranges.append(OffsetRange(partition, max(first, bounds.start), behind, behind))
         tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records)
-        return planned(tasks)
+        return spark_partitions(tasks)
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Iterate over the RecordBatches of a task."""
-        return planned_rows(partition, self._options)
+        return read_task(partition, self._options)
 
     def _partitions(self) -> dict[TopicPartition, Partition]:
         """Return the selected partitions that have a segment, as they are now."""

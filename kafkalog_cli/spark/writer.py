@@ -15,7 +15,7 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings
 from kafkalog_cli.ops.change.append.arrow import ArrowReader, record_columns
-from kafkalog_cli.ops.move.importing.job import Import, Where, scattered
+from kafkalog_cli.ops.move.importing.job import Import, Staging, scatter_records
 from kafkalog_cli.ops.move.importing.scattering import Part, Scatter
 from kafkalog_cli.ops.move.importing.sources import KNOWN_COLUMNS, ImportRequest, topic_ids
 from kafkalog_cli.ops.scans.options import flag, local_path, positive
@@ -93,14 +93,14 @@ class Writer(DataSourceArrowWriter):
         task = TaskContext.get()
         number = 0 if task is None else task.partitionId()
         request, log_dir = self._options.request, self._options.log_dir
-        where = Where(log_dir, self._run, self._policy)
+        staging = Staging(log_dir, self._run, self._policy)
         name = f"task {number}"
         with lock_imports(RealFilesystem(), log_dir, self._policy, exclusive=False):
             topics: list[str] = []
             reader = ArrowReader(self._now_ms, with_origin=True, topics=topics)
             records = reader.records(record_columns(part, name) for part in iterator)
             scatter = Scatter(request, number, name, keeps_offsets=self._keeps, is_column_first=True)
-            return Sorted(scattered(where, scatter, records, topics))
+            return Sorted(scatter_records(staging, scatter, records, topics))
 
     @without_traceback()
     def commit(self, messages: Sequence[Any]) -> None:

@@ -128,7 +128,7 @@ def test_a_broker_appends_after_imported_records(outcome, topic):
 
 def test_imported_topics_have_topic_ids_and_leader_epochs_of_the_broker(outcome):
     ids = {topic: result.plan.ids[topic] for topic, result in outcome.results.items()}
-    assert {one.said_by for one in ids.values()} == {"the metadata log"}
+    assert {one.source for one in ids.values()} == {"the metadata log"}
     assert len({one.topic_id for one in ids.values()}) == len(TOPICS)
     assert outcome.epochs["other"].split("\n")[2].startswith("0 ")
 

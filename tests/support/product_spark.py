@@ -115,7 +115,7 @@ _LIMITS.update(
         "open files of an export": (export_files, "MOST_OPEN"),
         "bytes of a row group": (export_files, "ROW_GROUP_BYTES"),
         "rows that a proof compares at once": (planning, "_ROWS"),
-        "bytes that an import holds": (scattering, "HELD_BYTES"),
+        "bytes that an import holds": (scattering, "PENDING_BYTES"),
         "seconds until progress is shown": (progress, "FIRST_AFTER_SECONDS"),
         "seconds of progress on a terminal": (progress, "TERMINAL_SECONDS"),
         "seconds of progress in JSON": (progress, "JSON_SECONDS"),

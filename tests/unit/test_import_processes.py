@@ -17,7 +17,7 @@ from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops import map_each
 from kafkalog_cli.ops.change.append.arrow import ArrowReader
 from kafkalog_cli.ops.move.importing import job
-from kafkalog_cli.ops.move.importing.job import BuildTask, Where, scattered
+from kafkalog_cli.ops.move.importing.job import BuildTask, Staging, scatter_records
 from kafkalog_cli.ops.move.importing.scattering import Scatter
 from kafkalog_cli.ops.move.importing.sources import ImportRequest
 from tests.spark.exporting import pa
@@ -43,7 +43,7 @@ def sorted_out(log_dir, partitions=5, rows=200, wrong=None):
         part = pa.RecordBatch.from_pydict({**columns, "partition": pa.array([number] * rows, pa.int32())})
         scatter = Scatter(ImportRequest("t"), number, f"task {number}", keeps_offsets=True, is_column_first=True)
         records = ArrowReader(NOW_MS, with_origin=True).records([part])
-        found += scattered(Where(str(log_dir), "run"), scatter, records, [])
+        found += scatter_records(Staging(str(log_dir), "run"), scatter, records, [])
     return found
 
 

@@ -27,7 +27,7 @@ def test_no_row_is_lost_and_no_part_is_too_large_unless_it_is_one_record(sizes):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("MOST_ROWS", MOST_ROWS), ("MOST_BYTES", MOST_BYTES), ("ALONE_BYTES", ALONE_BYTES)):
             patch.setattr(rows, name, value)
-        found = list(rows.capped(iter(whole), SCHEMA))
+        found = list(rows.limit_batches(iter(whole), SCHEMA))
     assert pa.Table.from_batches(found, SCHEMA) == pa.Table.from_batches(whole, SCHEMA)
     assert all(part.num_rows <= MOST_ROWS and (part.nbytes <= MOST_BYTES or part.num_rows == 1) for part in found)
     for part, after in zip(found, found[1:], strict=False):

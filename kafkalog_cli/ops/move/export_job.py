@@ -29,10 +29,10 @@ from kafkalog_cli.ops.look.read.request import growing_end
 from kafkalog_cli.ops.map_each import Forks, Item, MapEach, ProcessKilled, map_each
 from kafkalog_cli.ops.move.export_files import MadeFile
 from kafkalog_cli.ops.move.export_request import ExportRequest, LogProgress, change_since, progress_of, state_of
-from kafkalog_cli.ops.move.export_task import ExportTask, LineRenderer, PieceDone, SeenTask, TaskDone
+from kafkalog_cli.ops.move.export_task import ExportTask, IdentifiedTask, LineRenderer, PieceDone, TaskDone
 from kafkalog_cli.ops.move.same_place import PartitionIdentities, PartitionIdentity, check_outside
 from kafkalog_cli.ops.scans.offset_limits import RecordRange
-from kafkalog_cli.ops.scans.offsets import OffsetRange, unique, wanted_part
+from kafkalog_cli.ops.scans.offsets import OffsetRange, narrow_range, sort_partitions
 from kafkalog_cli.ops.scans.splits import TIMES_OF_FILES, Task, tasks_of
 from kafkalog_cli.ops.selection import Selection, select_served
 
@@ -53,9 +53,9 @@ class ExportPlan(NamedTuple):
 
 
 def exported_partitions(fs: Filesystem, paths: Sequence[str], selection: Selection) -> list[Partition]:
-    """Return the selected partitions by topic and number. Raises as `select_served` and `unique`."""
+    """Return the selected partitions by topic and number. Raises as `select_served` and `sort_partitions`."""
     full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another directory of their own
-    return unique(select_served(fs, full, selection))
+    return sort_partitions(select_served(fs, full, selection))
 
 
 def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: ExportRequest, known: Progress) -> ExportPlan:
@@ -82,15 +82,15 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
             next_offset=first, topic_id=topic_id or (progress.topic_id if progress else None)
         )
         end = growing_end(fs, one, request.isolation) if request.is_incremental else None
-        wanted = wanted_part(fs, OffsetRange(one, first, end, bounds.end), records)
+        wanted = narrow_range(fs, OffsetRange(one, first, end, bounds.end), records)
         if wanted is not None:
             ranges.append(wanted)
     if refused:
         raise _refusal(refused)
     tasks = tasks_of(fs, ranges, None, None, times=TIMES_OF_FILES)
     tasks.sort(key=lambda task: -sum(piece.size_bytes for piece in task))
-    sights = PartitionIdentities(fs, socket.gethostname())
-    return ExportPlan(tasks, {one.partition.path: sights.of(one.partition.path) for one in ranges}, gaps, begun)
+    identities = PartitionIdentities(fs, socket.gethostname())
+    return ExportPlan(tasks, {one.partition.path: identities.of(one.partition.path) for one in ranges}, gaps, begun)
 
 
 def _refusal(refused: list[Note]) -> Refused:
@@ -106,13 +106,13 @@ class ExportResult:
     """The exported files, and the facts that the caller reports about them.
 
     `completed`: files of an earlier run that was cut off after its commit and before it reported them; they are in
-    place now. `untold`: the number of damaged places that are only counted. `gaps`: records deleted before they were
-    exported.
+    place now. `more_damage`: the number of damaged places that are only counted. `gaps`: records deleted before they
+    were exported.
     """
 
     files: list[MadeFile] = field(default_factory=list)
     damage: list[DamagedLog] = field(default_factory=list)
-    untold: int = 0
+    more_damage: int = 0
     notes: list[Note] = field(default_factory=list)
     gaps: list[Note] = field(default_factory=list)
     codes: frozenset[ExitCode] = frozenset()
@@ -191,8 +191,8 @@ class Export:
         record = out.record()
         if record is None:
             if not out.is_empty:
-                told = "is not there yet" if self._state_path else "none of this run's"
-                reason = f"there are files in it already, and the state {self._state_path} {told}"
+                what = "is not there yet" if self._state_path else "none of this run's"
+                reason = f"there are files in it already, and the state {self._state_path} {what}"
                 if self._state_path is None:
                     reason = "there are files in it already; another --output, or --state FILE for what is new"
                 raise Refused(path=out.path, reason=reason)
@@ -201,9 +201,9 @@ class Export:
         record = out.complete(record)
         if record.what != self._what:
             raise self._other(out, record)
-        return record, tuple(self._told_of(one) for one in coming)
+        return record, tuple(self._reported_file(one) for one in coming)
 
-    def _told_of(self, one: ComingFile) -> MadeFile:
+    def _reported_file(self, one: ComingFile) -> MadeFile:
         """Return a file as the run that made it described it. Raises UnsupportedFormat if it has no such description.
 
         The error occurs only once: the file is in its place by now.
@@ -220,15 +220,17 @@ class Export:
             reason = "an earlier run was cut off after its commit, and is complete now; it was another command"
             return Refused(path=out.path, reason=reason)
         differs = [name for name in record.what if record.what[name] != self._what.get(name)]
-        said = ", ".join(f"{name} {record.what[name]}" for name in differs)
-        return UsageError(reason=f"{self._state_path} is of an export with {said}: all runs into it must agree in that")
+        options = ", ".join(f"{name} {record.what[name]}" for name in differs)
+        return UsageError(
+            reason=f"{self._state_path} is of an export with {options}: all runs into it must agree in that"
+        )
 
     def _tasks(
         self, staging: str, out: OutputDirectory, plan: ExportPlan, engine: MapEach, progress: NoProgress
     ) -> list[TaskDone]:
         items = [
             Item(
-                SeenTask(task, tuple(plan.seen[path] for path in dict.fromkeys(piece.path for piece in task))),
+                IdentifiedTask(task, tuple(plan.seen[path] for path in dict.fromkeys(piece.path for piece in task))),
                 sum(piece.size_bytes for piece in task),
             )
             for task in plan.tasks
@@ -267,7 +269,7 @@ def _result(done: Sequence[TaskDone], plan: ExportPlan, progress: Progress | Non
     return ExportResult(
         files,
         [damage for task in done for damage in task.damage],
-        sum(task.untold for task in done),
+        sum(task.more_damage for task in done),
         list(dict.fromkeys(note for task in done for note in task.notes)),
         plan.gaps,
         frozenset(code for piece in pieces for code in piece.codes),

@@ -33,11 +33,11 @@ from kafkalog_cli.ops.move.export_files import (
 )
 from kafkalog_cli.ops.move.export_request import ExportRequest, FileFormat, record_digest
 from kafkalog_cli.ops.move.same_place import PartitionIdentities, PartitionIdentity
-from kafkalog_cli.ops.scans.rows import capped
+from kafkalog_cli.ops.scans.rows import limit_batches
 from kafkalog_cli.ops.scans.splits import Piece, Task
 from kafkalog_cli.ops.values import DecodedColumns
 
-MOST_TOLD = 1000
+MOST_DAMAGE = 1000
 """The most damaged places that a task reports; further places are counted."""
 
 Render = Callable[[RecordBlock], bytes]
@@ -50,7 +50,7 @@ class LineRenderer(Protocol):
         """Return the function that renders the blocks of a segment file, a line per record. `decoded` is optional."""
 
 
-class SeenTask(NamedTuple):
+class IdentifiedTask(NamedTuple):
     """The pieces of a task, and what the process that planned it saw of their partitions."""
 
     pieces: Task
@@ -74,13 +74,13 @@ class PieceDone(NamedTuple):
 class TaskDone(NamedTuple):
     """The files of a task, and what the caller reports: damage that was left out, and notes.
 
-    `untold`: the number of damaged places beyond MOST_TOLD.
+    `more_damage`: the number of damaged places beyond MOST_DAMAGE.
     """
 
     files: list[MadeFile]
     pieces: list[PieceDone]
     damage: list[DamagedLog]
-    untold: int
+    more_damage: int
     notes: list[Note]
 
 
@@ -92,15 +92,15 @@ class ExportTask:
     staging: str
     lines: LineRenderer | None
 
-    def __call__(self, task: SeenTask, _: Advance) -> TaskDone:
+    def __call__(self, task: IdentifiedTask, _: Advance) -> TaskDone:
         """Export the pieces. Raises DamagedLog (mode failfast), OffsetOutOfRange, OSError, SyncFailed.
 
         Raises Refused if the partitions are others now.
         """
         fs = RealFilesystem()
-        sights = PartitionIdentities(fs, socket.gethostname())
+        identities = PartitionIdentities(fs, socket.gethostname())
         for seen in task.seen:
-            sights.check(seen)
+            identities.check(seen)
         log_dirs = LogDirs(fs)
         done = TaskDone([], [], [], 0, [])
         attempt = token_hex()  # Spark may try a task again, and files of a lost attempt stay
@@ -118,9 +118,9 @@ class ExportTask:
                 files.drop()
                 raise
             done.pieces.append(end)
-            room = max(MOST_TOLD - len(done.damage), 0)
+            room = max(MOST_DAMAGE - len(done.damage), 0)
             done.damage.extend(reading.damage[:room])
-            done = done._replace(untold=done.untold + len(reading.damage[room:]))
+            done = done._replace(more_damage=done.more_damage + len(reading.damage[room:]))
             done.notes.extend(reading.notes)
         return done
 
@@ -154,7 +154,7 @@ class _PieceExport:
         is_json = self._request.format is FileFormat.JSON
         codes: set[ExitCode] = set()
         for segment in log.segments():
-            told = len(self.damage)
+            reported = len(self.damage)
             if is_json:
                 assert lines is not None
                 name = segment.segment.log.path.rpartition("/")[2]
@@ -162,7 +162,7 @@ class _PieceExport:
                 self._write_lines(files, segment, render)
             else:
                 self._write_columns(files, self._blocks(segment))
-            if len(self.damage) > told and log.codes:
+            if len(self.damage) > reported and log.codes:
                 codes.add(log.codes[-1])
         self.notes += log.notes
         if self._decoded is not None:
@@ -206,7 +206,7 @@ class _PieceExport:
 
             wanted = pa.array(offsets)
             parts = (part.filter(pc.is_in(part.column("offset"), wanted)) for part in parts)
-        for part in capped(parts, core):
+        for part in limit_batches(parts, core):
             files.add(exported(part, number, schema, self._decoded))
 
     def _write_lines(self, files: PartitionFiles, segment: SegmentRead, render: Render) -> None:
@@ -236,7 +236,7 @@ class _PieceExport:
 
     def _fault(self, segment: SegmentRead, fault: Fault, rest: Iterator[Any]) -> None:
         path = segment.segment.log.path
-        if not self._piece.tells_of((segment.segment.base_offset, fault.position)):
+        if not self._piece.reports((segment.segment.base_offset, fault.position)):
             return
         damage = damaged_log(path, fault)
         if self._request.mode is OnDamage.DROPMALFORMED:

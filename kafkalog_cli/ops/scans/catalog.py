@@ -18,7 +18,7 @@ from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import Partition, log_bytes
 from kafkalog_cli.ops.choices import Isolation, Mode
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.scans.offsets import unique
+from kafkalog_cli.ops.scans.offsets import sort_partitions
 from kafkalog_cli.ops.scans.schema import (
     BATCH_COLUMNS,
     FAULT,
@@ -56,10 +56,10 @@ class Reading(NamedTuple):
     ) -> Reading:  # fmt: skip
         """Return it from the words that programs give. Raises UsageError for a word that is none of the choices."""
         decoding = Decoding.of_words(key_format, value_format, None if schemas is None else os.fspath(schemas))
-        return cls(chosen(Isolation, isolation), chosen(Mode, mode), include_control, decoding.absolute())
+        return cls(member_of(Isolation, isolation), member_of(Mode, mode), include_control, decoding.absolute())
 
 
-def chosen(kind: type[ChoiceT], value: str) -> ChoiceT:
+def member_of(kind: type[ChoiceT], value: str) -> ChoiceT:
     """Return the member of an Enum with a value. Raises UsageError if there is none."""
     try:
         return kind(value)
@@ -107,7 +107,7 @@ class View(NamedTuple):
 
         Raises UsageError if a partition is found twice.
         """
-        unique(self.partitions)
+        sort_partitions(self.partitions)
         paths = [one.path for one in self.partitions if numbers is None or one.number in numbers]
         found = {"paths": json.dumps(paths), "mode": reading.mode.value}
         if self.table is not None:

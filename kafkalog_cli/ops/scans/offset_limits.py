@@ -193,11 +193,6 @@ class RecordRange(NamedTuple):
         """Whether the range contains no time. (Offsets are compared with those of each log.)"""
         return self.since_ms is not None and self.until_ms is not None and self.since_ms >= self.until_ms
 
-    def options(self) -> dict[str, str]:
-        """Return the options that select this range."""
-        values = {**dict(zip(OF_RECORDS, self, strict=True)), "fromOffset": self.from_offset or None}
-        return {name: str(value) for name, value in values.items() if value is not None}
-
 
 def range_of(options: dict[str, str]) -> RecordRange:
     """Return the range that the options select; their names are in lower case. Raises UsageError."""

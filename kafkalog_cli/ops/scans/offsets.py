@@ -46,18 +46,18 @@ def partitions_of(fs: Filesystem, options: SourceOptions) -> list[Partition]:
     """
     chosen = served_partitions(fs, list(map(local_path, options.paths)), partial(_chooses, options))
     _check_chosen(options, chosen)
-    return unique(chosen)
+    return sort_partitions(chosen)
 
 
-def unique(partitions: Iterable[Partition]) -> list[Partition]:
+def sort_partitions(partitions: Iterable[Partition]) -> list[Partition]:
     """Return the partitions by topic and number. Raises UsageError if one is found in two places."""
-    partitions = sorted(partitions, key=lambda one: (*name_of(one), one.path))
+    partitions = sorted(partitions, key=lambda partition: (*name_of(partition), partition.path))
     seen: dict[TopicPartition, str] = {}
-    for one in partitions:
-        other = seen.setdefault(name_of(one), one.path)
-        if other != one.path:
+    for partition in partitions:
+        other = seen.setdefault(name_of(partition), partition.path)
+        if other != partition.path:
             raise UsageError(
-                reason=f"{name_of(one)} is in {other} and in {one.path}: give only one of them,"
+                reason=f"{name_of(partition)} is in {other} and in {partition.path}: give only one of them,"
                 " or each record comes twice"
             )
     return partitions
@@ -70,15 +70,15 @@ def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOption
     fit the partitions, and the exceptions of `Partition.bounds` and `open_read`.
     """
     for limit, position in ((options.starting, "start"), (options.ending, "end")):
-        check_limit(limit, {name_of(one) for one in partitions}, position)
-    found = []
-    for one in partitions:
-        if one.segments:
-            whole = _range(fs, one, options)
-            wanted = wanted_part(fs, whole, options.records)
-            if wanted is not None:
-                found.append(wanted)
-    return found
+        check_limit(limit, {name_of(partition) for partition in partitions}, position)
+    ranges = []
+    for partition in partitions:
+        if partition.segments:
+            whole = _range(fs, partition, options)
+            narrowed = narrow_range(fs, whole, options.records)
+            if narrowed is not None:
+                ranges.append(narrowed)
+    return ranges
 
 
 def _chooses(options: SourceOptions, directory: DirectoryName) -> bool:
@@ -95,8 +95,9 @@ def _chooses(options: SourceOptions, directory: DirectoryName) -> bool:
 
 def _check_chosen(options: SourceOptions, chosen: list[Partition]) -> None:
     topics = options.topics
-    missing = sorted(str(one) for one in (topics.assigned or frozenset()) - {name_of(one) for one in chosen})
-    missing += sorted((topics.subscribed or frozenset()) - {one.topic for one in chosen})
+    names = {name_of(partition) for partition in chosen}
+    missing = sorted(str(name) for name in (topics.assigned or frozenset()) - names)
+    missing += sorted((topics.subscribed or frozenset()) - {partition.topic for partition in chosen})
     if missing:
         raise NothingSelected(reason=f"{', '.join(missing)} not found under {', '.join(options.paths)}")
     if not chosen:
@@ -108,15 +109,15 @@ def check_limit(limit: OffsetLimit, assigned: set[TopicPartition], position: str
     """Raise UsageError if a limit names a partition that is not read."""
     if limit.of_partition is None or limit.of_partition.keys() == assigned:
         return
-    said = f"Specified: {names_of(limit.of_partition)} Assigned: {names_of(assigned)}"
+    names = f"Specified: {names_of(limit.of_partition)} Assigned: {names_of(assigned)}"
     if limit.kind is LimitKind.OFFSETS:
         raise UsageError(
             reason=f"Partitions specified for Kafka {position} offsets don't match what are assigned."
-            f" Use -1 for latest, -2 for earliest. {said}"
+            f" Use -1 for latest, -2 for earliest. {names}"
         )
     raise UsageError(
         reason=f"Partitions specified for Kafka timestamp based {position} offsets don't match what are assigned."
-        f" {said}"
+        f" {names}"
     )
 
 
@@ -127,34 +128,34 @@ class _Log(NamedTuple):
     bounds: LogBounds
 
 
-def _log(fs: Filesystem, one: Partition, options: SourceOptions) -> _Log:
+def _log(fs: Filesystem, partition: Partition, options: SourceOptions) -> _Log:
     """Return the bounds of a partition for this read.
 
     With read_committed, the log ends at its last stable offset; that offset is looked up only if a limit may be after
     it.
     """
-    bounds = one.bounds
+    bounds = partition.bounds
     kinds = {options.starting.kind, options.ending.kind} - {LimitKind.EARLIEST, LimitKind.LATEST}
     if options.isolation is Isolation.READ_COMMITTED and kinds:
-        bounds = bounds._replace(end=min(bounds.end, growing_end(fs, one, options.isolation)))
-    return _Log(one, bounds)
+        bounds = bounds._replace(end=min(bounds.end, growing_end(fs, partition, options.isolation)))
+    return _Log(partition, bounds)
 
 
-def _range(fs: Filesystem, one: Partition, options: SourceOptions) -> OffsetRange:
-    log = _log(fs, one, options)
+def _range(fs: Filesystem, partition: Partition, options: SourceOptions) -> OffsetRange:
+    log = _log(fs, partition, options)
     first = _start(fs, log, options)
     end = _end(fs, log, options)
     if end is not None and first > end:
         raise UsageError(
             reason=f"The resolved start offset {first} is greater than the resolved end offset {end}"
-            f" for topic {one.topic} partition {one.number}."
+            f" for topic {partition.topic} partition {partition.number}."
         )
-    return OffsetRange(one, first, end, log.bounds.end)
+    return OffsetRange(partition, first, end, log.bounds.end)
 
 
-def start_of(fs: Filesystem, one: Partition, options: SourceOptions) -> int:
+def start_of(fs: Filesystem, partition: Partition, options: SourceOptions) -> int:
     """Return the start of a partition, for a limit other than the log's end. Raises as `ranges_of`."""
-    return _start(fs, _log(fs, one, options), options)
+    return _start(fs, _log(fs, partition, options), options)
 
 
 def _start(fs: Filesystem, log: _Log, options: SourceOptions) -> int:
@@ -181,14 +182,14 @@ def _end(fs: Filesystem, log: _Log, options: SourceOptions) -> int | None:
 
 
 def _on_disk(log: _Log, side: str, offset: int, options: SourceOptions) -> int:
-    one, bounds = log.partition, log.bounds
+    partition, bounds = log.partition, log.bounds
     if bounds.start <= offset <= bounds.end:
         return offset
     if options.fail_on_data_loss:
         committed = " (with read_committed it ends at the first open transaction)"
         is_stable = options.isolation is Isolation.READ_COMMITTED and offset > bounds.end
-        what = f"the {side} offset {offset} of {name_of(one)}{committed if is_stable else ''}"
-        raise OffsetOutOfRange(path=one.path, what=what, first=bounds.start, last=bounds.end)
+        what = f"the {side} offset {offset} of {name_of(partition)}{committed if is_stable else ''}"
+        raise OffsetOutOfRange(path=partition.path, what=what, first=bounds.start, last=bounds.end)
     return min(max(offset, bounds.start), bounds.end)
 
 
@@ -209,10 +210,10 @@ def _at_time(fs: Filesystem, log: _Log, limit: OffsetLimit) -> int | None:
     return found
 
 
-def wanted_part(fs: Filesystem, whole: OffsetRange, wanted: RecordRange) -> OffsetRange | None:
+def narrow_range(fs: Filesystem, whole: OffsetRange, wanted: RecordRange) -> OffsetRange | None:
     """Return the part of a range that can hold wanted records; None if it is empty."""
     first = max(whole.first, wanted.from_offset)
-    ends = [one for one in (whole.end, wanted.to_offset) if one is not None]
+    ends = [end for end in (whole.end, wanted.to_offset) if end is not None]
     end = min(ends) if ends else None
     if wanted.is_empty or (end is not None and first >= end):
         return None

@@ -89,10 +89,10 @@ def rows_of(fs: Filesystem, task: Task, wanted: SourceOptions) -> Iterator[Any]:
     if any(column in JSON_COLUMNS or column.is_struct for column in wanted.columns):
         decoder, _ = wanted.decoding.decoder(fs, [piece.path for piece in task])
     parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, log_dirs, decoder).batches())
-    return capped(parts, arrow_schema(wanted.columns))
+    return limit_batches(parts, arrow_schema(wanted.columns))
 
 
-def capped(parts: Iterator[Any], schema: Any) -> Iterator[Any]:
+def limit_batches(parts: Iterator[Any], schema: Any) -> Iterator[Any]:
     """Split or combine RecordBatches to at most MOST_ROWS and MOST_BYTES; a single larger record is not split.
 
     RecordBatches of ALONE_BYTES and more are not combined: a copy would cost more than it saves.
@@ -164,7 +164,7 @@ class _PieceRows:
                     for fault in group:
                         yield from self._of_fault(segment, fault)
                 else:  # combined before anything else: small logs come one Kafka batch at a time
-                    for part in capped(group, self._core or _only_rows()):
+                    for part in limit_batches(group, self._core or _only_rows()):
                         yield self._made(segment, part)
 
     def _found(self, segment: SegmentRead) -> Iterator[Any]:
@@ -233,8 +233,8 @@ class _PieceRows:
         if column.core:
             return _CONVERTED.get(column.name, _cast)(part.column(column.core), kind)
         if column == FAULT and late is not None:
-            said = "a timestamp beyond the year 294247: it has no microseconds"
-            return pa.array([said if one else None for one in late.to_pylist()], kind)
+            fault = "a timestamp beyond the year 294247: it has no microseconds"
+            return pa.array([fault if one else None for one in late.to_pylist()], kind)
         constants: dict[str, str | int] = {
             "topic": self._piece.topic,
             "partition": self._piece.partition,
@@ -257,7 +257,7 @@ class _PieceRows:
 
     def _of_fault(self, segment: SegmentRead, fault: Fault) -> Iterator[Any]:
         piece = self._piece
-        if not piece.tells_of((segment.segment.base_offset, fault.position)):
+        if not piece.reports((segment.segment.base_offset, fault.position)):
             return
         damage = damaged_log(segment.segment.log.path, fault)
         if self._wanted.mode is Mode.FAILFAST:

@@ -27,7 +27,7 @@ MOST_TASKS = 100_000
 class LogCut(NamedTuple):
     """A cut in a log: the batch with the first offset after the cut starts at byte `position` of a segment.
 
-    `segment` is the segment's base offset; places are in the order of the log by (segment, position).
+    `segment` is the segment's base offset; cuts are in the order of the log by (segment, position).
     """
 
     offset: int
@@ -55,8 +55,8 @@ class Piece(NamedTuple):
     ends_at: tuple[int, int] | None
     size_bytes: int
 
-    def tells_of(self, at: tuple[int, int]) -> bool:
-        """Whether this piece reports damage at that place; if not, a later piece that reads the same batch does."""
+    def reports(self, at: tuple[int, int]) -> bool:
+        """Whether this piece reports damage at that position; if not, a later piece that reads the same batch does."""
         return self.ends_at is None or at < self.ends_at
 
 
@@ -74,21 +74,23 @@ def tasks_of(
     """
     if min_partitions is None and max_records is None:
         split = SPLIT_BYTES * times
-        pieces = [piece for one in ranges for piece in _pieces(one, _by_bytes(fs, one.partition, split), fs)]
+        pieces = [
+            piece for log_range in ranges for piece in _pieces(log_range, _by_bytes(fs, log_range.partition, split), fs)
+        ]
         return list(_packed(pieces, split, PACK_BYTES * times))
     most = _most_offsets(ranges, min_partitions, max_records)
-    if sum(1 + _length(one) // size for one, size in zip(ranges, most, strict=True)) > MOST_TASKS:
+    if sum(1 + _length(log_range) // size for log_range, size in zip(ranges, most, strict=True)) > MOST_TASKS:
         raise UsageError(reason=f"that would make more than {MOST_TASKS} tasks")
     return [
         (piece,)
-        for one, size in zip(ranges, most, strict=True)
-        for piece in _pieces(one, list(_by_offsets(fs, one, size)), fs)
+        for log_range, size in zip(ranges, most, strict=True)
+        for piece in _pieces(log_range, list(_by_offsets(fs, log_range, size)), fs)
     ]
 
 
-def _length(one: OffsetRange) -> int:
-    end = one.log_end if one.end is None else min(one.end, one.log_end)
-    return max(end - one.first, 0)
+def _length(log_range: OffsetRange) -> int:
+    end = log_range.log_end if log_range.end is None else min(log_range.end, log_range.log_end)
+    return max(end - log_range.first, 0)
 
 
 def _most_offsets(ranges: list[OffsetRange], min_partitions: int | None, max_records: int | None) -> list[int]:
@@ -96,26 +98,26 @@ def _most_offsets(ranges: list[OffsetRange], min_partitions: int | None, max_rec
     total = sum(map(_length, ranges)) or 1
     wanted = min_partitions if min_partitions is not None and min_partitions > len(ranges) else 0
     found = []
-    for one in ranges:
-        length = _length(one)
+    for log_range in ranges:
+        length = _length(log_range)
         size = length // max(round(length / total * wanted), 1)
         found.append(max(size if max_records is None else min(size, max_records), 1))
     return found
 
 
-def _pieces(one: OffsetRange, places: list[LogCut], fs: Filesystem) -> Iterator[Piece]:
-    partition = one.partition
-    end = one.end
-    reached = one.log_end if end is None else end  # places may be after the end if offsets decrease
+def _pieces(log_range: OffsetRange, candidates: list[LogCut], fs: Filesystem) -> Iterator[Piece]:
+    partition = log_range.partition
+    end = log_range.end
+    reached = log_range.log_end if end is None else end  # a candidate may be after the end if offsets decrease
     cuts: list[LogCut] = []
-    for place in places:  # a damaged index may lead backwards
-        begins, at = (cuts[-1].offset, cuts[-1].at) if cuts else (one.first, place.at)
-        if begins < place.offset < reached and at <= place.at:
-            cuts.append(place)
+    for cut in candidates:  # a damaged index may lead backwards
+        begins, at = (cuts[-1].offset, cuts[-1].at) if cuts else (log_range.first, cut.at)
+        if begins < cut.offset < reached and at <= cut.at:
+            cuts.append(cut)
     sizes = _Sizes(fs, partition)
-    offsets = [one.first, *(place.offset for place in cuts), end]
-    ends_at = [*(place.at for place in cuts), None]
-    edges = [sizes.before(one.first), *(sizes.up_to(place) for place in cuts)]
+    offsets = [log_range.first, *(cut.offset for cut in cuts), end]
+    ends_at = [*(cut.at for cut in cuts), None]
+    edges = [sizes.before(log_range.first), *(sizes.up_to(cut) for cut in cuts)]
     edges.append(sizes.total if end is None else max(sizes.before(end), edges[-1]))
     for (first, behind), ends, (start, stop) in zip(pairwise(offsets), ends_at, pairwise(edges), strict=True):
         assert first is not None
@@ -123,7 +125,7 @@ def _pieces(one: OffsetRange, places: list[LogCut], fs: Filesystem) -> Iterator[
 
 
 class _Sizes:
-    """The number of bytes in a log before an offset or a place."""
+    """The number of bytes in a log before an offset or a cut."""
 
     def __init__(self, fs: Filesystem, partition: Partition) -> None:
         self._fs = fs
@@ -146,23 +148,23 @@ class _Sizes:
         with self._fs.open_read(segment.log.path) as log:
             return self._starts[at] + SegmentIndexes(self._fs, segment).before_offset(log, offset).position
 
-    def up_to(self, place: LogCut) -> int:
-        return self._starts[self._bases.index(place.segment)] + place.position
+    def up_to(self, cut: LogCut) -> int:
+        return self._starts[self._bases.index(cut.segment)] + cut.position
 
 
 def _by_bytes(fs: Filesystem, partition: Partition, split_bytes: int) -> list[LogCut]:
-    """Return the starts of segments, and in large segments places about `split_bytes` apart."""
-    places: list[LogCut] = []
+    """Return the starts of segments, and in large segments cuts about `split_bytes` apart."""
+    candidates: list[LogCut] = []
     for number, segment in enumerate(partition.segments):
         if number:
-            places.append(LogCut(segment.base_offset, segment.base_offset, 0))
+            candidates.append(LogCut(segment.base_offset, segment.base_offset, 0))
         if segment.log.size_bytes > split_bytes + split_bytes // 2 and not segment.is_v07:
-            places += _in_segment(fs, segment, split_bytes)
-    return places
+            candidates += _in_segment(fs, segment, split_bytes)
+    return candidates
 
 
 def _in_segment(fs: Filesystem, segment: Segment, split_bytes: int) -> Iterator[LogCut]:
-    """Iterate over places after batches in the index: only there the next offset is known in all formats."""
+    """Iterate over cuts after batches in the index: only there the next offset is known in all formats."""
     indexes = SegmentIndexes(fs, segment)
     index = indexes.whole_offset_index.in_use()
     parts = round(segment.log.size_bytes / split_bytes)
@@ -177,10 +179,10 @@ def _in_segment(fs: Filesystem, segment: Segment, split_bytes: int) -> Iterator[
                 yield LogCut(header.last_offset + 1, segment.base_offset, header.position + header.size_bytes)
 
 
-def _by_offsets(fs: Filesystem, one: OffsetRange, most: int) -> Iterator[LogCut]:
+def _by_offsets(fs: Filesystem, log_range: OffsetRange, most: int) -> Iterator[LogCut]:
     """Iterate over cuts every `most` offsets, each moved back to its batch's start if that is after the last cut."""
-    at, end = one.first, one.first + _length(one)
-    segments = one.partition.segments
+    at, end = log_range.first, log_range.first + _length(log_range)
+    segments = log_range.partition.segments
     bases = [segment.base_offset for segment in segments]
     indexes: SegmentIndexes | None = None
     of: Segment | None = None
@@ -191,14 +193,14 @@ def _by_offsets(fs: Filesystem, one: OffsetRange, most: int) -> Iterator[LogCut]
             continue
         if indexes is None or segment is not of:
             indexes, of = SegmentIndexes(fs, segment), segment
-        place = _place(fs, segment, indexes, at + most)
-        if place.offset <= at:
-            place = place._replace(offset=at + most)
-        at = place.offset
-        yield place
+        cut = _cut_at(fs, segment, indexes, at + most)
+        if cut.offset <= at:
+            cut = cut._replace(offset=at + most)
+        at = cut.offset
+        yield cut
 
 
-def _place(fs: Filesystem, segment: Segment, indexes: SegmentIndexes, offset: int) -> LogCut:
+def _cut_at(fs: Filesystem, segment: Segment, indexes: SegmentIndexes, offset: int) -> LogCut:
     with fs.open_read(segment.log.path) as log:
         near = indexes.before_offset(log, offset).position
         reader = Headers(log, start=near)
@@ -219,7 +221,7 @@ def _packed(pieces: list[Piece], split_bytes: int, pack_bytes: int) -> Iterator[
         if task and size + piece.size_bytes > limit:
             yield tuple(task)
             task, size = [], 0
-        joined = _joined(task[-1], piece) if task else None
+        joined = _join(task[-1], piece) if task else None
         if joined is not None:
             task[-1] = joined
         else:
@@ -229,8 +231,9 @@ def _packed(pieces: list[Piece], split_bytes: int, pack_bytes: int) -> Iterator[
         yield tuple(task)
 
 
-def _joined(one: Piece, other: Piece) -> Piece | None:
+def _join(piece: Piece, following: Piece) -> Piece | None:
     """Join two adjacent pieces of a log into one piece; return None if they are not adjacent."""
-    if one.path != other.path or one.end != other.first:
+    if piece.path != following.path or piece.end != following.first:
         return None
-    return one._replace(end=other.end, ends_at=other.ends_at, size_bytes=one.size_bytes + other.size_bytes)
+    size_bytes = piece.size_bytes + following.size_bytes
+    return piece._replace(end=following.end, ends_at=following.ends_at, size_bytes=size_bytes)

@@ -14,7 +14,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.choices import Allowed
-from kafkalog_cli.ops.scans.catalog import TABLE_DATABASE, Catalog, Reading, ResultColumn, chosen
+from kafkalog_cli.ops.scans.catalog import TABLE_DATABASE, Catalog, Reading, ResultColumn, member_of
 from kafkalog_cli.ops.scans.options import local_path
 from kafkalog_cli.ops.scans.rows import undecoded_notes
 from kafkalog_cli.ops.scans.schema import arrow_of
@@ -260,7 +260,7 @@ def sql(  # noqa: PLR0913
             ' use spark.read.format("kafkalog") with options there, or a session of Spark itself'
         )
     reading = Reading.of_words(isolation, mode, include_control, key_format, value_format, schemas)
-    allowed = frozenset(chosen(Allowed, one) for one in allow)
+    allowed = frozenset(member_of(Allowed, one) for one in allow)
     listed = [paths] if isinstance(paths, str | os.PathLike) else paths
     catalog = Catalog(RealFilesystem(), [local_path(os.fspath(path)) for path in listed], text, reading)
     register_sources(spark)  # a DataFrame's scans look for them in their own session

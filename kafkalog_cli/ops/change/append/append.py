@@ -23,7 +23,7 @@ from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import Setting, Settings
 from kafkalog_cli.ops.change.append.batching import BLOCK_RECORDS, ENDS, BatchMaker, BatchStyle, Block, Writing, blocks
-from kafkalog_cli.ops.change.append.checks import Checks, OddTime
+from kafkalog_cli.ops.change.append.checks import Checks, TimeInOtherUnit
 from kafkalog_cli.ops.change.append.records import Arriving
 from kafkalog_cli.ops.change.apply_changes import Applied, marker_away, put_marker_back
 from kafkalog_cli.ops.change.plans import (
@@ -53,7 +53,7 @@ class AppendCounts(NamedTuple):
 
     `end_offset` is the end of the log after the append. `markers` counts the records that end a transaction and so came
     from no input, `transactional` those of the input that were in transactions. `newest_ms` is the largest timestamp,
-    -1 for none. `odd_time` is the first timestamp that seems to be in another unit than milliseconds.
+    -1 for none. `time_in_other_unit` is the first timestamp that seems to be in another unit than milliseconds.
     """
 
     first_offset: int
@@ -63,7 +63,7 @@ class AppendCounts(NamedTuple):
     size_bytes: int = 0
     rolled: tuple[Rolled, ...] = ()
     markers: int = 0
-    odd_time: OddTime | None = None
+    time_in_other_unit: TimeInOtherUnit | None = None
     transactional: int = 0
     newest_ms: int = NO_TIMESTAMP
 
@@ -71,6 +71,11 @@ class AppendCounts(NamedTuple):
     def segments(self) -> int:
         """The segments of a log that was empty before."""
         return len(self.rolled) + 1
+
+    def at_end(self, log: AppendedLog, checks: Checks) -> AppendCounts:
+        """Return the counts after the last block was appended."""
+        time_in_other_unit = checks.time_in_other_unit
+        return self._replace(end_offset=log.end_offset, rolled=tuple(log.rolled), time_in_other_unit=time_in_other_unit)
 
     def plus(self, made: EncodedBatches, block: Block | None = None) -> AppendCounts:
         """Return the counts with the batches that were made of a further block; None: of no input."""
@@ -237,7 +242,7 @@ def rehearse(plan: AppendPlan, records: Arriving) -> AppendPlan:
         made = maker.encode(block, counts.end_offset)
         checks.batches(made)
         counts = counts.plus(made)
-    return plan.after(counts._replace(odd_time=checks.odd_time))
+    return plan.after(counts._replace(time_in_other_unit=checks.time_in_other_unit))
 
 
 # ---- the append
@@ -329,17 +334,16 @@ class _Append:
             if self._is_whole:  # else the transaction stays open, as after a crash
                 self._end_transaction(log, run)
             log.close()
-            rolled, odd_time = tuple(log.rolled), self._checks.odd_time
-            appended = self._counts._replace(end_offset=log.end_offset, rolled=rolled, odd_time=odd_time)
+            appended = self._counts.at_end(log, self._checks)
             facts = {name: getattr(appended, name) for name in ("first_offset", "end_offset", "records")}
             return run.finish(facts, self._recovery_point(log.end_offset)), appended
         except (LoadFailed, InvalidOffset, SegmentOverflow) as error:
             run.take_back(error)
             raise BadInput(path=plan.path, reason=f"a broker would not take it: {error}") from error
         except BaseException as error:
-            told = run.take_back(error)
-            if told is not None:
-                raise told from error
+            failure = run.take_back(error)
+            if failure is not None:
+                raise failure from error
             raise
 
     def _append(self, log: AppendedLog, run: GrowingRun, made: EncodedBatches) -> None:

@@ -22,7 +22,7 @@ from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, Want
 from kafkalog_cli.format.columns import column_of
 from kafkalog_cli.format.compression import Codec, codec_name, compress
 from kafkalog_cli.format.control import ABORT, COMMIT
-from kafkalog_cli.ops.change.append.records import Arriving, NewRecordColumns, NewRecords, joined
+from kafkalog_cli.ops.change.append.records import Arriving, NewRecordColumns, NewRecords, join_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +206,10 @@ def blocks(
         if found is not None:
             gathered.add(found)
             if gathered.is_worth_a_block:
-                yield from gathered.taken(all_of_it=False)
+                yield from gathered.take_blocks(all_of_it=False)
         elif is_due():
-            yield from gathered.taken(all_of_it=True)
-    yield from gathered.taken(all_of_it=True)
+            yield from gathered.take_blocks(all_of_it=True)
+    yield from gathered.take_blocks(all_of_it=True)
 
 
 class _Gathered:
@@ -234,11 +234,11 @@ class _Gathered:
         self._size_bytes += records.size_bytes
         self._count += len(records)
 
-    def taken(self, *, all_of_it: bool) -> Iterator[Block]:
+    def take_blocks(self, *, all_of_it: bool) -> Iterator[Block]:
         """Yield the full batches, or all of them; the records left over stay for the next call."""
         if not self._count:
             return
-        records, done = joined(self._parts), 0
+        records, done = join_records(self._parts), 0
         for end, ends in self._blocks_of(self._ends(records), all_of_it=all_of_it):
             yield Block(records.part(done, end), [row - done for row in ends])
             done = end

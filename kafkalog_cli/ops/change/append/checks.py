@@ -15,7 +15,7 @@ from kafkalog_cli.ops.change.append.records import UNKNOWN, Arriving, NewRecordC
 from kafkalog_cli.ops.timestamp_units import OTHER_UNITS, other_unit_of
 
 
-class OddTime(NamedTuple):
+class TimeInOtherUnit(NamedTuple):
     """A timestamp that seems to be in another unit than milliseconds.
 
     `number` is the number of its record, counted from 1, and `unit` the unit in words.
@@ -49,7 +49,7 @@ class Checks:
         self._before_ms, self._after_ms = (
             cast(int, config[f"message.timestamp.{side}.max.ms"].value) for side in ("before", "after")
         )
-        self.odd_time: OddTime | None = None
+        self.time_in_other_unit: TimeInOtherUnit | None = None
 
     def records(self, records: Arriving) -> Iterator[NewRecords | None]:
         """Yield the same records. Raises BadInput at the first record that a broker would refuse."""
@@ -70,11 +70,11 @@ class Checks:
             wrong = rows_where(self._is_refused, columns.key_size, times)
             if wrong:
                 raise self._refusal(number + wrong[0], columns.key_size[wrong[0]], times[wrong[0]])
-        if self.odd_time is None and any(first <= newest and oldest < end for _, first, end in OTHER_UNITS):
+        if self.time_in_other_unit is None and any(first <= newest and oldest < end for _, first, end in OTHER_UNITS):
             for row in rows_where(_is_in_other_unit, times)[:1]:
                 unit = other_unit_of(times[row])
                 assert unit is not None
-                self.odd_time = OddTime(number + row, times[row], unit.value)
+                self.time_in_other_unit = TimeInOtherUnit(number + row, times[row], unit.value)
 
     def _is_refused(self, key_size: Any, time: Any) -> Any:
         """Whether a broker would refuse a record, for rows_where."""

@@ -114,9 +114,9 @@ def made_partition(
             left = unfinished(PartitionLeft, path, error)
             left.has_no_partition = True  # it has no record to copy, and may be no partition yet
             raise left from error
-        told = of_the_system(path, error) if isinstance(error, OSError) else error
-        told.has_no_partition = not may_be_there(fs, path)
-        raise told from told.__cause__
+        failure = of_the_system(path, error) if isinstance(error, OSError) else error
+        failure.has_no_partition = not may_be_there(fs, path)
+        raise failure from failure.__cause__
 
 
 def may_be_there(fs: WritableFilesystem, path: str) -> bool:

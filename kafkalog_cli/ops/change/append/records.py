@@ -94,7 +94,7 @@ class NewRecords:
 
     def chosen(self, rows: IntColumn) -> NewRecords:
         """Return a copy of the records in these rows, in their order; each row is there once at most."""
-        return _copied([(self, rows)], self.size_bytes, len(rows))
+        return _copy_records([(self, rows)], self.size_bytes, len(rows))
 
     def groups(self, numbers: IntColumn) -> Iterator[tuple[int, NewRecords]]:
         """Yield the records of each number, in their order; record i has numbers[i]."""
@@ -111,14 +111,14 @@ class NewRecords:
             begin = end
 
 
-def joined(parts: Sequence[NewRecords]) -> NewRecords:
+def join_records(parts: Sequence[NewRecords]) -> NewRecords:
     """Return the records of all parts, of which each has at least one."""
     if len(parts) == 1:
         return parts[0]
-    return _copied([(part, None) for part in parts], sum(part.size_bytes for part in parts), sum(map(len, parts)))
+    return _copy_records([(part, None) for part in parts], sum(part.size_bytes for part in parts), sum(map(len, parts)))
 
 
-def _copied(parts: Sequence[tuple[NewRecords, IntColumn | None]], size_bytes: int, count: int) -> NewRecords:
+def _copy_records(parts: Sequence[tuple[NewRecords, IntColumn | None]], size_bytes: int, count: int) -> NewRecords:
     buffer, (data, target) = bytearray(size_bytes), native.new_matrix(native.NEW_COLUMNS, count)
     at = row = 0
     for part, rows in parts:
@@ -218,7 +218,7 @@ class _ReadableStream(Protocol):
 def write_records(file: _WritableStream, records: NewRecords) -> None:
     """Write records."""
     if records.columns.begin[0]:
-        records = _copied([(records, None)], records.size_bytes, len(records))
+        records = _copy_records([(records, None)], records.size_bytes, len(records))
     size = records.size_bytes
     for column in (column_of((len(records), size)), *records.columns.columns()):
         file.write(column.cast("B"))

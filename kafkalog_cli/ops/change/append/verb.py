@@ -259,7 +259,7 @@ class Appending:
             with self._ahead(self._records(work)) as records:
                 plan = rehearse(plan, records)
             self._call.interruptions.safe_point()
-            self._note_odd_time(work, plan)
+            self._note_time_unit(work, plan)
             return Changed(plan, None, is_dry_run=True)
         if work.dry_run or not plan.has_work:
             return Changed(plan, None, work.dry_run)
@@ -291,14 +291,14 @@ class Appending:
                 flush_clock=lambda: int(self._call.context.clock() * 1000),
                 may_go_on=lambda: not self._call.interruptions.is_requested,
             )
-        self._note_odd_time(work, plan)
+        self._note_time_unit(work, plan)
         if plan.is_cut_short and done is not None and plan.writing.transaction in ("commit", "abort"):
             work.note("transaction", "the transaction stays open: the input ended early", plan.path)
         return work.changed(plan, done)
 
-    def _note_odd_time(self, work: Target, plan: AppendPlan) -> None:
-        if plan.appended is not None and plan.appended.odd_time is not None:
-            work.note("time-unit", plan.appended.odd_time.warning, plan.path)
+    def _note_time_unit(self, work: Target, plan: AppendPlan) -> None:
+        if plan.appended is not None and plan.appended.time_in_other_unit is not None:
+            work.note("time-unit", plan.appended.time_in_other_unit.warning, plan.path)
 
     # ---- the records
 

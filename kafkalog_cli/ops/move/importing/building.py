@@ -83,4 +83,4 @@ def _append(  # noqa: PLR0913, PLR0917
         log.append(made)
         counts = counts.plus(made, block)
     log.close()
-    return counts._replace(end_offset=log.end_offset, rolled=tuple(log.rolled), odd_time=checks.odd_time)
+    return counts.at_end(log, checks)

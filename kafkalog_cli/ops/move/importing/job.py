@@ -42,7 +42,7 @@ _ROWS = "kafkalog-rows"
 """The topic in the names of directories that hold rows of several partitions."""
 
 
-class Where(NamedTuple):
+class Staging(NamedTuple):
     """The log directory, the run, and the policy for the lock that keeps brokers out."""
 
     log_dir: str
@@ -68,15 +68,15 @@ class Where(NamedTuple):
 class BuildTask:
     """The work of a task that builds a partition; it is sent to every worker."""
 
-    where: Where
+    staging: Staging
     styles: Mapping[str, TopicStyle]
     proves: bool
 
     def __call__(self, job: Job, _: Advance) -> JobDone:
         """Build the partition. Raises BadInput, UsageError, NotSame, Locked, NotChanged, NoSpace, OSError."""
         fs, style = RealFilesystem(), self.styles[job.topic]
-        with self.where.staged(fs, job.topic, job.partition) as name:
-            path = f"{self.where.log_dir}/{name}"
+        with self.staging.staged(fs, job.topic, job.partition) as name:
+            path = f"{self.staging.log_dir}/{name}"
             try:
                 misplaced = MisplacedKeys(job.partition, style.partitions)
                 base_offset = job.first_offset if style.batches.keeps_offsets else 0
@@ -98,7 +98,7 @@ class BuildTask:
 class ScatterTask:
     """The work of a task that sorts a file by partition; it is sent to every worker."""
 
-    where: Where
+    staging: Staging
     request: ImportRequest
     now_ms: int
     keeps_offsets: bool
@@ -111,19 +111,19 @@ class ScatterTask:
             self.request, number, file.path,
             topic=file.topic, partition=file.partition, keeps_offsets=self.keeps_offsets,
         )  # fmt: skip
-        return scattered(self.where, scatter, file.records(self.now_ms, topics), topics)
+        return scatter_records(self.staging, scatter, file.records(self.now_ms, topics), topics)
 
 
-def scattered(
-    where: Where, scatter: Scatter, records: Iterator[NewRecords], topics: Sequence[str]
+def scatter_records(
+    staging: Staging, scatter: Scatter, records: Iterator[NewRecords], topics: Sequence[str]
 ) -> list[Part]:  # fmt: skip
     """Write the records of one input to files by partition and return these.
 
     The column topic of a record is the index of its name in `topics`, which may grow meanwhile.
     """
     fs = RealFilesystem()
-    with where.staged(fs, _ROWS, scatter.number) as staged:
-        directory = f"{where.log_dir}/{staged}"
+    with staging.staged(fs, _ROWS, scatter.number) as staged:
+        directory = f"{staging.log_dir}/{staged}"
         make_directory_of_partition(fs, directory)
         return list(scatter.run(fs, directory, records, topics))
 
@@ -160,7 +160,7 @@ class Import:
         self._command = list(command)
         self._repeat = repeat
         self._new = NewPartitions(fs, log_dir, policy)
-        self._where = Where(self._new.log_dir, run or new_run_id("import", now_ms), policy)
+        self._staging = Staging(self._new.log_dir, run or new_run_id("import", now_ms), policy)
         self._notes: list[Note] = []
 
     def plan(self, files: Sequence[InputFile]) -> ImportResult:
@@ -189,7 +189,7 @@ class Import:
                 return ImportResult(completed=completed)
             planner = self._planner()
             plan = self._planned(planner, find())
-            with new.swept(self._where.run):
+            with new.swept(self._staging.run):
                 plan, done = self._built(plan, planner, engine, progress)
                 self.publish(done)
             notes = (*self._notes, *planner.notes, *self._of_keys(done), *self._of_times(done))
@@ -202,7 +202,7 @@ class Import:
         """
         self.check()
         with self._new as new:
-            with new.swept(self._where.run):
+            with new.swept(self._staging.run):
                 completed = new.complete()
                 planner = self._planner()
                 jobs = jobs_of_parts(parts)
@@ -216,7 +216,7 @@ class Import:
     def abandon(self) -> None:
         """Remove the files of the run, which failed before its commit."""
         with self._new as new:
-            new.sweep(self._where.run)
+            new.sweep(self._staging.run)
 
     def check(self) -> None:
         """Check what can be checked before any input is read. Raises UsageError, PathNotFound, Refused."""
@@ -231,7 +231,7 @@ class Import:
         """Publish the partitions. Raises as NewPartitions.publish; partitions that are not committed are removed."""
         made = [StagedPartition(one.topic, one.partition, one.staged, one.inode) for one in done]
         what = {"command": self._command, "repeat": self._repeat}
-        return self._new.publish(self._where.run, made, what, replaces_empty=self._request.replace_empty)
+        return self._new.publish(self._staging.run, made, what, replaces_empty=self._request.replace_empty)
 
     def _planner(self) -> Planner:
         places = places_of_partitions(self._fs, [self._new.log_dir, *self._others])
@@ -259,7 +259,7 @@ class Import:
     ) -> tuple[ImportPlan, list[JobDone]]:
         if plan.jobs is None:
             items = [Item((number, file), file.size_bytes) for number, file in enumerate(plan.files)]
-            work = ScatterTask(self._where, self._request, self._now_ms, plan.keep_offsets)
+            work = ScatterTask(self._staging, self._request, self._now_ms, plan.keep_offsets)
             found = self._each(items, work, engine, progress, "sort")
             plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
         return plan, self._build(plan, planner, engine, progress)
@@ -269,13 +269,13 @@ class Import:
     ) -> list[JobDone]:
         """Build the partitions, the largest first. Raises as BuildTask."""
         assert plan.jobs is not None
-        told = ids_of_files(plan.files, self._request)
+        ids_by_topic = ids_of_files(plan.files, self._request)
         styles = {
-            topic: planner.style(topic, topic_id, told.get(topic, set()), keep_offsets=plan.keep_offsets)
+            topic: planner.style(topic, topic_id, ids_by_topic.get(topic, set()), keep_offsets=plan.keep_offsets)
             for topic, topic_id in plan.ids.items()
         }
         items = [Item(job, job.size_bytes) for job in sorted(plan.jobs, key=lambda job: -job.size_bytes)]
-        work = BuildTask(self._where, styles, self._request.prove)
+        work = BuildTask(self._staging, styles, self._request.prove)
         return sorted(
             self._each(items, work, engine, progress, "import"), key=lambda one: (one.topic, one.partition)
         )  # fmt: skip
@@ -320,12 +320,12 @@ class Import:
         found = []
         for one in done:
             path = f"{self._new.log_dir}/{one.topic}-{one.partition}"
-            if one.built.odd_time is not None:
-                found.append(Note("time-unit", one.built.odd_time.warning, path))
+            if one.built.time_in_other_unit is not None:
+                found.append(Note("time-unit", one.built.time_in_other_unit.warning, path))
             config = self._source.topic_config(self._new.log_dir, one.topic)
             limit = config.local_retention_ms
             if config.is_deleted and 0 <= limit < self._now_ms - one.built.newest_ms and one.built.newest_ms >= 0:
                 setting = config["retention.ms"].explanation
-                told = f"all of its records are older than {setting}: a broker deletes them soon after it starts"
-                found.append(Note("retention", told, path))
+                message = f"all of its records are older than {setting}: a broker deletes them soon after it starts"
+                found.append(Note("retention", message, path))
         return found

@@ -89,7 +89,7 @@ class TopicId(NamedTuple):
     """The topic id with which a topic is made, and its source. None: no source knows it."""
 
     topic_id: str | None
-    said_by: str = ""
+    source: str = ""
 
 
 def topic_of(file: InputFile, request: ImportRequest) -> str | None:
@@ -154,7 +154,7 @@ class Planner:
         Raises Refused or UnsupportedFormat for the first that may not, UsageError for an invalid topic name.
         """
         self.check_count({job.topic for job in jobs})
-        told: set[tuple[str, str]] = set()
+        reported: set[tuple[str, str]] = set()
         log_dirs = LogDirs(self.fs)
         log_dirs.settings = self.source
         for job in jobs:
@@ -168,8 +168,8 @@ class Planner:
             verdicts = judge(partition, intent)
             raise_refusals(verdicts)
             for verdict in verdicts:
-                if (verdict.rule.name, job.topic) not in told:
-                    told.add((verdict.rule.name, job.topic))
+                if (verdict.rule.name, job.topic) not in reported:
+                    reported.add((verdict.rule.name, job.topic))
                     self.notes.append(Note(verdict.rule.name, verdict.message, partition.path))
 
     def check_count(self, topics: Iterable[str]) -> None:
@@ -226,8 +226,8 @@ class Planner:
         known = None if metadata is None else metadata.topics.get(topic)
         path = f"{self.log_dir}/{topic}-*"
         if metadata is not None and known is None:
-            told = "the metadata log has no such topic: a broker sets its partitions aside as -stray"
-            self.notes.append(Note("unknown-topic", told, path))
+            message = "the metadata log has no such topic: a broker sets its partitions aside as -stray"
+            self.notes.append(Note("unknown-topic", message, path))
         candidates = (
             (given, "--topic-id"),
             (None if known is None else known.topic_id, "the metadata log"),
@@ -237,11 +237,11 @@ class Planner:
         found = next((TopicId(*one) for one in candidates if one[0] is not None), TopicId(None))
         if found.topic_id is None:
             several = f" (the input has {len(of_files)})" if of_files else ""
-            told = (
+            message = (
                 "no topic id is known: a broker sets its partitions aside as -stray and starts empty"
                 " partitions. Give --topic-id"
             )
-            self.notes.append(Note("no-topic-id", told + several, path))
+            self.notes.append(Note("no-topic-id", message + several, path))
         return found
 
     def style(self, topic: str, topic_id: TopicId, of_files: set[str], *, keep_offsets: bool) -> TopicStyle:
@@ -332,20 +332,20 @@ def _rows_of(parts: Iterable[Any]) -> Iterator[Any]:
     """Yield the same rows as tables of equal size, except the last, with one chunk per column."""
     import pyarrow as pa
 
-    held: list[Any] = []
+    pending: list[Any] = []
     count = 0
     for part in parts:
         if part.num_rows:
-            held.append(part)
+            pending.append(part)
             count += part.num_rows
         while count >= _ROWS:
-            whole = pa.Table.from_batches(held)
+            whole = pa.Table.from_batches(pending)
             yield whole.slice(0, _ROWS).combine_chunks()
             rest = whole.slice(_ROWS)
             count = rest.num_rows
-            held = rest.to_batches() if count else []
+            pending = rest.to_batches() if count else []
     if count:
-        yield pa.Table.from_batches(held).combine_chunks()
+        yield pa.Table.from_batches(pending).combine_chunks()
 
 
 def _difference(one: Any, other: Any, before: int) -> str:
@@ -480,7 +480,7 @@ class ImportResult:
         def partition(topic: str, number: int, *of_it: Any) -> ImportedPartition:
             found = plan.ids.get(topic, TopicId(None))
             path = f"{log_dir.rstrip('/')}/{topic}-{number}"
-            of_plan = (found.topic_id, found.said_by, plan.keep_offsets, dry_run)
+            of_plan = (found.topic_id, found.source, plan.keep_offsets, dry_run)
             return ImportedPartition(path, topic, number, *of_plan, *of_it)
 
         if dry_run:

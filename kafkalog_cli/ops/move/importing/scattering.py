@@ -13,12 +13,12 @@ from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format import native
 from kafkalog_cli.format.columns import Integers, any_row, as_array, rows_in_order
 from kafkalog_cli.ops.change.append.partitioning import Partitioner, partitions_of_keys
-from kafkalog_cli.ops.change.append.records import UNKNOWN, NewRecords, joined, read_records, write_records
+from kafkalog_cli.ops.change.append.records import UNKNOWN, NewRecords, join_records, read_records, write_records
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.move.importing.sources import NO_OFFSET, ImportRequest, InputFile, ReadableStream
 
-HELD_BYTES = 32 << 20
-"""The size in bytes of the records held in memory before they are written."""
+PENDING_BYTES = 32 << 20
+"""The size in bytes of the records pending in memory before they are written."""
 _WRITTEN_RECORDS = (1 << 14) + 64
 """Records of a part that are written, and later read, at once: as many as an ArrowReader yields."""
 _WRITTEN_BYTES = 8 << 20
@@ -87,8 +87,8 @@ class Scatter:
         self._partition = partition
         self._keeps_offsets = keeps_offsets
         self._is_column_first = is_column_first
-        self._held: dict[tuple[str, int], list[NewRecords]] = {}
-        self._held_bytes = self._files = 0
+        self._pending: dict[tuple[str, int], list[NewRecords]] = {}
+        self._pending_bytes = self._files = 0
         count = request.partitions
         self._partitioner = (
             None if count is None else Partitioner(range(count), count, request.batch_bytes, first=number)
@@ -107,9 +107,9 @@ class Scatter:
             as_array(found.columns.partition)[:] = self._numbers(found)
             for topic, of_topic in self._by_topic(found, topics):
                 for number, own in of_topic.groups(of_topic.columns.partition):
-                    self._held.setdefault((topic, number), []).append(own)
-            self._held_bytes += found.size_bytes + 8 * native.NEW_COLUMNS * len(found)
-            if self._held_bytes >= HELD_BYTES:
+                    self._pending.setdefault((topic, number), []).append(own)
+            self._pending_bytes += found.size_bytes + 8 * native.NEW_COLUMNS * len(found)
+            if self._pending_bytes >= PENDING_BYTES:
                 yield from self._written(fs, directory, attributes)
         yield from self._written(fs, directory, attributes)
 
@@ -160,8 +160,8 @@ class Scatter:
         return np.where(own >= 0, own, numbers)
 
     def _written(self, fs: WritableFilesystem, directory: str, attributes: FileAttributes) -> Iterator[Part]:
-        held, self._held, self._held_bytes = self._held, {}, 0
-        for (topic, number), parts in held.items():
+        pending, self._pending, self._pending_bytes = self._pending, {}, 0
+        for (topic, number), parts in pending.items():
             order = (self.number, self._files)
             file = StagedFile(fs, f"{directory}/{self.number}-{self._files}.records", attributes)
             try:
@@ -190,21 +190,21 @@ class Scatter:
 
 def _portions(parts: Iterable[NewRecords]) -> Iterator[NewRecords]:
     """Yield the same records in portions that are neither small nor too large; a part of a usual size is not copied."""
-    held: list[NewRecords] = []
+    pending: list[NewRecords] = []
     count = size_bytes = 0
     for part in parts:
         begin, first = part.columns.begin, 0
         while first < len(part):
             end = bisect_right(begin, begin[first] + _WRITTEN_BYTES, first, min(first + _WRITTEN_RECORDS, len(part)))
-            held.append(part.part(first, end))
+            pending.append(part.part(first, end))
             count += end - first
-            size_bytes += held[-1].size_bytes
+            size_bytes += pending[-1].size_bytes
             if count >= _WRITTEN_RECORDS // 2 or size_bytes >= _WRITTEN_BYTES // 2:
-                yield joined(held)
-                held, count, size_bytes = [], 0, 0
+                yield join_records(pending)
+                pending, count, size_bytes = [], 0, 0
             first = end
-    if held:
-        yield joined(held)
+    if pending:
+        yield join_records(pending)
 
 
 def in_offset_order(files: Sequence[InputFile | Part], now_ms: int) -> Iterator[NewRecords]:
@@ -261,5 +261,5 @@ def _ascending(file: InputFile | Part, now_ms: int) -> Iterator[NewRecords]:
 
 def _sorted(parts: list[NewRecords]) -> NewRecords:
     """Return the records in the order of offsets; of equal offsets, the earlier file's record is first."""
-    records = joined(parts)
+    records = join_records(parts)
     return records.chosen(rows_in_order(records.columns.offset))

@@ -15,8 +15,8 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings
 from kafkalog_cli.ops.change.append.arrow import ArrowReader, record_columns
-from kafkalog_cli.ops.move.importing.job import Import, Staging, scatter_records
-from kafkalog_cli.ops.move.importing.scattering import Part, Scatter
+from kafkalog_cli.ops.move.importing.job import Import
+from kafkalog_cli.ops.move.importing.scattering import Part, Scatter, Staging
 from kafkalog_cli.ops.move.importing.sources import KNOWN_COLUMNS, ImportRequest, topic_ids
 from kafkalog_cli.ops.scans.options import flag, local_path, positive
 from kafkalog_cli.spark.jobs import without_traceback
@@ -100,7 +100,7 @@ class Writer(DataSourceArrowWriter):
             reader = ArrowReader(self._now_ms, with_origin=True, topics=topics)
             records = reader.records(record_columns(part, name) for part in iterator)
             scatter = Scatter(request, number, name, keeps_offsets=self._keeps, is_column_first=True)
-            return Sorted(scatter_records(staging, scatter, records, topics))
+            return Sorted(scatter.write(staging, records, topics))
 
     @without_traceback()
     def commit(self, messages: Sequence[Any]) -> None:

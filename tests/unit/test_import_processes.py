@@ -17,8 +17,8 @@ from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops import map_each
 from kafkalog_cli.ops.change.append.arrow import ArrowReader
 from kafkalog_cli.ops.move.importing import job
-from kafkalog_cli.ops.move.importing.job import BuildTask, Staging, scatter_records
-from kafkalog_cli.ops.move.importing.scattering import Scatter
+from kafkalog_cli.ops.move.importing.job import BuildTask
+from kafkalog_cli.ops.move.importing.scattering import Scatter, Staging
 from kafkalog_cli.ops.move.importing.sources import ImportRequest
 from tests.spark.exporting import pa
 from tests.spark.importing import NOW_MS, new_log_dir, seen
@@ -43,7 +43,7 @@ def sorted_out(log_dir, partitions=5, rows=200, wrong=None):
         part = pa.RecordBatch.from_pydict({**columns, "partition": pa.array([number] * rows, pa.int32())})
         scatter = Scatter(ImportRequest("t"), number, f"task {number}", keeps_offsets=True, is_column_first=True)
         records = ArrowReader(NOW_MS, with_origin=True).records([part])
-        found += scatter_records(Staging(str(log_dir), "run"), scatter, records, [])
+        found += scatter.write(Staging(str(log_dir), "run"), records, [])
     return found
 
 

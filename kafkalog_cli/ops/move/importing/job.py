@@ -3,23 +3,19 @@
 A task sorts the records of a file by partition, or builds one partition.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from secrets import token_hex
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import TypeVar
 
-from kafkalog_cli.change.new_partition import make_directory_of_partition
-from kafkalog_cli.change.new_partitions import Completed, NewPartitions, StagedPartition, staged_name
-from kafkalog_cli.change.removal import try_to_remove_directory
+from kafkalog_cli.change.new_partitions import Completed, NewPartitions, StagedPartition
 from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
-from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
+from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import BadInput, NotChanged, NothingSelected, PathNotFound, counted
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.call.observer import NO_PROGRESS, NoProgress, Note
 from kafkalog_cli.ops.change.append.partitioning import MisplacedKeys
-from kafkalog_cli.ops.change.append.records import NewRecords
 from kafkalog_cli.ops.map_each import Advance, Forks, Item, MapEach, ProcessKilled, map_each
 from kafkalog_cli.ops.move.importing.building import TopicStyle, build
 from kafkalog_cli.ops.move.importing.planning import (
@@ -34,34 +30,9 @@ from kafkalog_cli.ops.move.importing.planning import (
     prove,
     topic_of,
 )
-from kafkalog_cli.ops.move.importing.scattering import Part, Scatter
+from kafkalog_cli.ops.move.importing.scattering import Part, Scatter, Staging
 from kafkalog_cli.ops.move.importing.sources import ImportRequest, InputFile
 from kafkalog_cli.ops.ownership import places_of_partitions
-
-_ROWS = "kafkalog-rows"
-"""The topic in the names of directories that hold rows of several partitions."""
-
-
-class Staging(NamedTuple):
-    """The log directory, the run, and the policy for the lock that keeps brokers out."""
-
-    log_dir: str
-    run: str
-    policy: LockPolicy = LockPolicy()
-
-    @contextmanager
-    def staged(self, fs: WritableFilesystem, topic: str, partition: int) -> Iterator[str]:
-        """Yield a name for a staging directory of one attempt of a task; it is removed after an exception.
-
-        Spark may run a task twice at the same time. The log directory is locked meanwhile.
-        """
-        name = staged_name(topic, partition, self.run, token_hex())
-        with lock_log_dir(fs, self.log_dir, self.policy):
-            try:
-                yield name
-            except BaseException:
-                try_to_remove_directory(fs, f"{self.log_dir}/{name}")
-                raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,38 +65,16 @@ class BuildTask:
         return JobDone(job.topic, job.partition, name, built, proof, inode, misplaced.records)
 
 
-@dataclass(frozen=True, slots=True)
-class ScatterTask:
-    """The work of a task that sorts a file by partition; it is sent to every worker."""
-
-    staging: Staging
-    request: ImportRequest
-    now_ms: int
-    keeps_offsets: bool
-
-    def __call__(self, item: tuple[int, InputFile], _: Advance) -> list[Part]:
-        """Sort the file with this number by partition. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
-        number, file = item
-        topics: list[str] = []
-        scatter = Scatter(
-            self.request, number, file.path,
-            topic=file.topic, partition=file.partition, keeps_offsets=self.keeps_offsets,
-        )  # fmt: skip
-        return scatter_records(self.staging, scatter, file.records(self.now_ms, topics), topics)
-
-
-def scatter_records(
-    staging: Staging, scatter: Scatter, records: Iterator[NewRecords], topics: Sequence[str]
+def scatter_file(
+    staging: Staging, request: ImportRequest, now_ms: int, keeps_offsets: bool, item: tuple[int, InputFile], _: Advance
 ) -> list[Part]:  # fmt: skip
-    """Write the records of one input to files by partition and return these.
-
-    The column topic of a record is the index of its name in `topics`, which may grow meanwhile.
-    """
-    fs = RealFilesystem()
-    with staging.staged(fs, _ROWS, scatter.number) as staged:
-        directory = f"{staging.log_dir}/{staged}"
-        make_directory_of_partition(fs, directory)
-        return list(scatter.run(fs, directory, records, topics))
+    """Sort the file with this number by partition. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
+    number, file = item
+    topics: list[str] = []
+    scatter = Scatter(
+        request, number, file.path, topic=file.topic, partition=file.partition, keeps_offsets=keeps_offsets
+    )  # fmt: skip
+    return scatter.write(staging, file.records(now_ms, topics), topics)
 
 
 ItemT = TypeVar("ItemT")
@@ -259,7 +208,7 @@ class Import:
     ) -> tuple[ImportPlan, list[JobDone]]:
         if plan.jobs is None:
             items = [Item((number, file), file.size_bytes) for number, file in enumerate(plan.files)]
-            work = ScatterTask(self._staging, self._request, self._now_ms, plan.keep_offsets)
+            work = partial(scatter_file, self._staging, self._request, self._now_ms, plan.keep_offsets)
             found = self._each(items, work, engine, progress, "sort")
             plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
         return plan, self._build(plan, planner, engine, progress)

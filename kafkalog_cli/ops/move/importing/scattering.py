@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from io import BufferedReader
+from secrets import token_hex
 from typing import NamedTuple
 
+from kafkalog_cli.change.new_partition import make_directory_of_partition
+from kafkalog_cli.change.new_partitions import staged_name
+from kafkalog_cli.change.removal import try_to_remove_directory
 from kafkalog_cli.disk.durable import StagedFile, attributes_in
 from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem, WritableFilesystem
+from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format import native
 from kafkalog_cli.format.columns import Integers, any_row, as_array, rows_in_order
@@ -25,6 +31,8 @@ _WRITTEN_BYTES = 8 << 20
 """The size in bytes of large records that are written, and later read, at once."""
 _BUFFER_BYTES = 1 << 20
 _MOST_PARTITION = (1 << 31) - 1
+_ROWS = "kafkalog-rows"
+"""The topic in the names of directories that hold rows of several partitions."""
 
 
 class Part(NamedTuple):
@@ -58,6 +66,28 @@ class Part(NamedTuple):
             yield from read_records(file)
 
 
+class Staging(NamedTuple):
+    """The log directory, the run, and the policy for the lock that keeps brokers out."""
+
+    log_dir: str
+    run: str
+    policy: LockPolicy = LockPolicy()
+
+    @contextmanager
+    def staged(self, fs: WritableFilesystem, topic: str, partition: int) -> Iterator[str]:
+        """Yield a name for a staging directory of one attempt of a task; it is removed after an exception.
+
+        Spark may run a task twice at the same time. The log directory is locked meanwhile.
+        """
+        name = staged_name(topic, partition, self.run, token_hex())
+        with lock_log_dir(fs, self.log_dir, self.policy):
+            try:
+                yield name
+            except BaseException:
+                try_to_remove_directory(fs, f"{self.log_dir}/{name}")
+                raise
+
+
 class Scatter:
     """Splits the records of one input by partition.
 
@@ -81,7 +111,7 @@ class Scatter:
         is_column_first: bool = False,
     ) -> None:
         self._request = request
-        self.number = number
+        self._number = number
         self._name = name
         self._topic = topic if request.topic is None else request.topic
         self._partition = partition
@@ -94,24 +124,27 @@ class Scatter:
             None if count is None else Partitioner(range(count), count, request.batch_bytes, first=number)
         )
 
-    def run(
-        self, fs: WritableFilesystem, directory: str, records: Iterable[NewRecords], topics: Sequence[str]
-    ) -> Iterator[Part]:
-        """Yield the files made in `directory`. Records have the indexes of their topics.
+    def write(self, staging: Staging, records: Iterable[NewRecords], topics: Sequence[str]) -> list[Part]:
+        """Write the records to files by partition, and return these.
 
-        Raises BadInput, UsageError, OSError, SyncFailed.
+        The column topic of a record is the index of its name in `topics`, which may grow meanwhile. Raises BadInput,
+        UsageError, Locked, OSError, SyncFailed.
         """
-        attributes = attributes_in(fs, directory.rpartition("/")[0])
-        for found in records:
-            self._check_topics(found)
-            as_array(found.columns.partition)[:] = self._numbers(found)
-            for topic, of_topic in self._by_topic(found, topics):
-                for number, own in of_topic.groups(of_topic.columns.partition):
-                    self._pending.setdefault((topic, number), []).append(own)
-            self._pending_bytes += found.size_bytes + 8 * native.NEW_COLUMNS * len(found)
-            if self._pending_bytes >= PENDING_BYTES:
-                yield from self._written(fs, directory, attributes)
-        yield from self._written(fs, directory, attributes)
+        fs, parts = RealFilesystem(), list[Part]()
+        with staging.staged(fs, _ROWS, self._number) as name:
+            directory = f"{staging.log_dir}/{name}"
+            make_directory_of_partition(fs, directory)
+            attributes = attributes_in(fs, staging.log_dir)
+            for found in records:
+                self._check_topics(found)
+                as_array(found.columns.partition)[:] = self._numbers(found)
+                for topic, of_topic in self._by_topic(found, topics):
+                    for number, own in of_topic.groups(of_topic.columns.partition):
+                        self._pending.setdefault((topic, number), []).append(own)
+                self._pending_bytes += found.size_bytes + 8 * native.NEW_COLUMNS * len(found)
+                if self._pending_bytes >= PENDING_BYTES:
+                    parts += self._written(fs, directory, attributes)
+            return [*parts, *self._written(fs, directory, attributes)]
 
     def _check_topics(self, records: NewRecords) -> None:
         """Raise BadInput for a record without a topic, if none is known for such records."""
@@ -162,8 +195,8 @@ class Scatter:
     def _written(self, fs: WritableFilesystem, directory: str, attributes: FileAttributes) -> Iterator[Part]:
         pending, self._pending, self._pending_bytes = self._pending, {}, 0
         for (topic, number), parts in pending.items():
-            order = (self.number, self._files)
-            file = StagedFile(fs, f"{directory}/{self.number}-{self._files}.records", attributes)
+            order = (self._number, self._files)
+            file = StagedFile(fs, f"{directory}/{self._number}-{self._files}.records", attributes)
             try:
                 yield self._write(file, topic, number, order, parts)
             except BaseException:

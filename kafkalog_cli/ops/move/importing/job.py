@@ -4,7 +4,7 @@ A task sorts the records of a file by partition, or builds one partition.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from kafkalog_cli.change.new_partitions import Completed, NewPartitions, StagedP
 from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
-from kafkalog_cli.errors import BadInput, NotChanged, NothingSelected, PathNotFound, counted
+from kafkalog_cli.errors import BadInput, NotChanged, PathNotFound, counted
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.call.observer import NO_PROGRESS, NoProgress, Note
 from kafkalog_cli.ops.change.append.partitioning import MisplacedKeys
@@ -25,10 +25,8 @@ from kafkalog_cli.ops.move.importing.planning import (
     JobDone,
     Planner,
     ids_of_files,
-    jobs_of_files,
     jobs_of_parts,
     prove,
-    topic_of,
 )
 from kafkalog_cli.ops.move.importing.scattering import Part, Scatter, Staging
 from kafkalog_cli.ops.move.importing.sources import ImportRequest, InputFile
@@ -110,14 +108,13 @@ class Import:
         self._repeat = repeat
         self._new = NewPartitions(fs, log_dir, policy)
         self._staging = Staging(self._new.log_dir, run or new_run_id("import", now_ms), policy)
-        self._notes: list[Note] = []
 
     def plan(self, files: Sequence[InputFile]) -> ImportResult:
         """Return what would be imported; nothing is locked or changed. Raises as `run`."""
         self.check()
         planner = self._planner()
-        plan = self._planned(planner, files)
-        return ImportResult(plan, notes=(*self._notes, *planner.notes))
+        plan = planner.plan(files)
+        return ImportResult(plan, notes=tuple(planner.notes))
 
     def run(
         self, find: Callable[[], Sequence[InputFile]], engine: MapEach = map_each, progress: NoProgress = NO_PROGRESS
@@ -137,12 +134,11 @@ class Import:
             if completed.what.get("command") == self._command and (completed.placed or completed.lost):
                 return ImportResult(completed=completed)
             planner = self._planner()
-            plan = self._planned(planner, find())
+            plan = planner.plan(find())
             with new.swept(self._staging.run):
                 plan, done = self._built(plan, planner, engine, progress)
                 self.publish(done)
-            notes = (*self._notes, *planner.notes, *self._of_keys(done), *self._of_times(done))
-            return ImportResult(plan, tuple(done), notes, completed)
+            return self._result(plan, planner, done, completed)
 
     def commit(self, parts: Sequence[Part], *, keep_offsets: bool) -> ImportResult:
         """Build partitions on this machine from parts that tasks have sorted already, and commit.
@@ -154,13 +150,16 @@ class Import:
             with new.swept(self._staging.run):
                 completed = new.complete()
                 planner = self._planner()
-                jobs = jobs_of_parts(parts)
-                plan = self._with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), planner, jobs)
+                plan = planner.with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), jobs_of_parts(parts))
                 done = self._build(plan, planner)
                 self.publish(done)
-            return ImportResult(
-                plan, tuple(done), (*planner.notes, *self._of_keys(done), *self._of_times(done)), completed
-            )
+            return self._result(plan, planner, done, completed)
+
+    def _result(
+        self, plan: ImportPlan, planner: Planner, done: Sequence[JobDone], completed: Completed
+    ) -> ImportResult:  # fmt: skip
+        notes = (*planner.notes, *self._of_keys(done), *self._of_times(done))
+        return ImportResult(plan, tuple(done), notes, completed)
 
     def abandon(self) -> None:
         """Remove the files of the run, which failed before its commit."""
@@ -186,23 +185,6 @@ class Import:
         places = places_of_partitions(self._fs, [self._new.log_dir, *self._others])
         return Planner(self._fs, self._new.log_dir, self._request, self._source, places, self._now_ms)
 
-    def _planned(self, planner: Planner, files: Sequence[InputFile]) -> ImportPlan:
-        jobs = jobs_of_files(files, self._request)
-        topics = (topic_of(file, self._request) for file in files)
-        planner.check_count({topic for topic in topics if topic is not None})
-        left_out = sorted({name for file in files for name in file.left_out})
-        if left_out:
-            self._notes.append(Note("columns", f"left out: no record has {', '.join(left_out)}", files[0].path))
-        plan = ImportPlan(tuple(files), None, keep_offsets=self._request.keeps_offsets(files))
-        return plan if jobs is None else self._with_jobs(plan, planner, jobs)
-
-    def _with_jobs(self, plan: ImportPlan, planner: Planner, jobs: Sequence[Job]) -> ImportPlan:
-        if not jobs:
-            raise NothingSelected(reason="the input has no records")
-        planner.check(jobs)
-        ids = planner.topic_ids(jobs, ids_of_files(plan.files, self._request))
-        return replace(plan, jobs=tuple(jobs), ids=ids)
-
     def _built(
         self, plan: ImportPlan, planner: Planner, engine: MapEach, progress: NoProgress
     ) -> tuple[ImportPlan, list[JobDone]]:
@@ -210,7 +192,7 @@ class Import:
             items = [Item((number, file), file.size_bytes) for number, file in enumerate(plan.files)]
             work = partial(scatter_file, self._staging, self._request, self._now_ms, plan.keep_offsets)
             found = self._each(items, work, engine, progress, "sort")
-            plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
+            plan = planner.with_jobs(plan, jobs_of_parts(part for parts in found for part in parts))
         return plan, self._build(plan, planner, engine, progress)
 
     def _build(

@@ -6,7 +6,7 @@ new partition back, and compares it with the rows that it was built from.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
@@ -19,7 +19,7 @@ from kafkalog_cli.disk.names import (
     moved_out,
     partition_directory_name,
 )
-from kafkalog_cli.errors import ExitCode, NotSame, Refused, UsageError, counted
+from kafkalog_cli.errors import ExitCode, NothingSelected, NotSame, Refused, UsageError, counted
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.columns import column_of
 from kafkalog_cli.format.fault import Fault
@@ -121,17 +121,28 @@ def jobs_of_files(files: Sequence[InputFile], request: ImportRequest) -> list[Jo
         assert topic is not None
         assert file.partition is not None
         found.setdefault((topic, file.partition), []).append(file)
-    return [Job(*place, tuple(own_files)) for place, own_files in sorted(found.items())]
+    return [Job(topic, partition, tuple(own)) for (topic, partition), own in sorted(found.items())]
 
 
 def jobs_of_parts(parts: Iterable[Part]) -> list[Job]:
     """Return a job per partition, with its files in the order of the input."""
     found: dict[tuple[str, int], list[Part]] = {}
-    for part in parts:
+    for part in sorted(parts, key=lambda part: part.order):
         found.setdefault((part.topic, part.partition), []).append(part)
-    for own in found.values():
-        own.sort(key=lambda part: part.order)
-    return [Job(*place, tuple(own)) for place, own in sorted(found.items())]
+    return [Job(topic, partition, tuple(own)) for (topic, partition), own in sorted(found.items())]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPlan:
+    """The planned partitions.
+
+    `jobs` is None if the partitions are known only after the rows were read. `ids` has the topic ids by topic.
+    """
+
+    files: tuple[InputFile, ...]
+    jobs: tuple[Job, ...] | None
+    ids: dict[str, TopicId] = field(default_factory=dict)
+    keep_offsets: bool = False
 
 
 @dataclass(slots=True)
@@ -147,6 +158,24 @@ class Planner:
     notes: list[Note] = field(default_factory=list)
     empty_ids: dict[str, str | None] = field(default_factory=dict)
     """The topic ids of partitions without a record that are replaced, by topic."""
+
+    def plan(self, files: Sequence[InputFile]) -> ImportPlan:
+        """Plan an import of files. Raises as `with_jobs`, and UsageError for files that do not fit the options."""
+        jobs = jobs_of_files(files, self.request)
+        topics = (topic_of(file, self.request) for file in files)
+        self.check_count({topic for topic in topics if topic is not None})
+        left_out = sorted({name for file in files for name in file.left_out})
+        if left_out:
+            self.notes.append(Note("columns", f"left out: no record has {', '.join(left_out)}", files[0].path))
+        plan = ImportPlan(tuple(files), None, keep_offsets=self.request.keeps_offsets(files))
+        return plan if jobs is None else self.with_jobs(plan, jobs)
+
+    def with_jobs(self, plan: ImportPlan, jobs: Sequence[Job]) -> ImportPlan:
+        """Return the plan with its partitions. Raises NothingSelected for none, and as `check` and `topic_ids`."""
+        if not jobs:
+            raise NothingSelected(reason="the input has no records")
+        self.check(jobs)
+        return replace(plan, jobs=tuple(jobs), ids=self.topic_ids(jobs, ids_of_files(plan.files, self.request)))
 
     def check(self, jobs: Sequence[Job]) -> None:
         """Check that the partitions may be made.
@@ -400,19 +429,6 @@ class JobDone(NamedTuple):
     """The staged directory, by which it is known when it gets its place."""
     misplaced: int = 0
     """Records with a key that no producer of Kafka or librdkafka would put here."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImportPlan:
-    """The planned partitions.
-
-    `jobs` is None if the partitions are known only after the rows were read. `ids` has the topic ids by topic.
-    """
-
-    files: tuple[InputFile, ...]
-    jobs: tuple[Job, ...] | None
-    ids: dict[str, TopicId] = field(default_factory=dict)
-    keep_offsets: bool = False
 
 
 _SOURCES = ("--topic-id", "the metadata log", "the empty partition", "the input")

@@ -16,7 +16,7 @@ from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings
 from kafkalog_cli.ops.change.append.arrow import ArrowReader, record_columns
 from kafkalog_cli.ops.move.importing.job import Import
-from kafkalog_cli.ops.move.importing.scattering import Part, Scatter, Staging
+from kafkalog_cli.ops.move.importing.scattering import Scatter, SortedFile, Staging
 from kafkalog_cli.ops.move.importing.sources import KNOWN_COLUMNS, ImportRequest, topic_ids
 from kafkalog_cli.ops.scans.options import flag, local_path, positive
 from kafkalog_cli.spark.jobs import without_traceback
@@ -41,9 +41,9 @@ class WriteOptions:
 
 @dataclass
 class Sorted(WriterCommitMessage):
-    """The parts that a task has sorted out."""
+    """The files that a task has sorted out."""
 
-    parts: list[Part]
+    files: list[SortedFile]
 
 
 def write_options(given: Mapping[str, Any]) -> WriteOptions:
@@ -105,9 +105,9 @@ class Writer(DataSourceArrowWriter):
     @without_traceback()
     def commit(self, messages: Sequence[Any]) -> None:
         """Build and publish the partitions; warn about a broker's later changes to them. Raises as `Import.commit`."""
-        parts = [part for message in messages if message is not None for part in message.parts]
-        if parts:
-            result = self._import().commit(parts, keep_offsets=self._keeps)
+        files = [file for message in messages if message is not None for file in message.files]
+        if files:
+            result = self._import().commit(files, keep_offsets=self._keeps)
             for note in result.notes:
                 warnings.warn(f"{note.path}: {note.message}", stacklevel=2)
 

@@ -25,10 +25,10 @@ from kafkalog_cli.ops.move.importing.planning import (
     JobDone,
     Planner,
     ids_of_files,
-    jobs_of_parts,
+    jobs_of_sorted_files,
     prove,
 )
-from kafkalog_cli.ops.move.importing.scattering import Part, Scatter, Staging
+from kafkalog_cli.ops.move.importing.scattering import Scatter, SortedFile, Staging
 from kafkalog_cli.ops.move.importing.sources import ImportRequest, InputFile
 from kafkalog_cli.ops.ownership import places_of_partitions
 
@@ -65,7 +65,7 @@ class BuildTask:
 
 def scatter_file(
     staging: Staging, request: ImportRequest, now_ms: int, keeps_offsets: bool, item: tuple[int, InputFile], _: Advance
-) -> list[Part]:  # fmt: skip
+) -> list[SortedFile]:  # fmt: skip
     """Sort the file with this number by partition. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
     number, file = item
     topics: list[str] = []
@@ -140,8 +140,8 @@ class Import:
                 self.publish(done)
             return self._result(plan, planner, done, completed)
 
-    def commit(self, parts: Sequence[Part], *, keep_offsets: bool) -> ImportResult:
-        """Build partitions on this machine from parts that tasks have sorted already, and commit.
+    def commit(self, files: Sequence[SortedFile], *, keep_offsets: bool) -> ImportResult:
+        """Build partitions on this machine from files that tasks have sorted already, and commit.
 
         Raises as `run`; nothing is left of the run then.
         """
@@ -150,7 +150,7 @@ class Import:
             with new.swept(self._staging.run):
                 completed = new.complete()
                 planner = self._planner()
-                plan = planner.with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), jobs_of_parts(parts))
+                plan = planner.with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), jobs_of_sorted_files(files))
                 done = self._build(plan, planner)
                 self.publish(done)
             return self._result(plan, planner, done, completed)
@@ -192,7 +192,7 @@ class Import:
             items = [Item((number, file), file.size_bytes) for number, file in enumerate(plan.files)]
             work = partial(scatter_file, self._staging, self._request, self._now_ms, plan.keep_offsets)
             found = self._each(items, work, engine, progress, "sort")
-            plan = planner.with_jobs(plan, jobs_of_parts(part for parts in found for part in parts))
+            plan = planner.with_jobs(plan, jobs_of_sorted_files(file for files in found for file in files))
         return plan, self._build(plan, planner, engine, progress)
 
     def _build(

@@ -39,7 +39,7 @@ from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.look.read.log_read import LogRead
 from kafkalog_cli.ops.look.read.request import ReadRequest, Start
 from kafkalog_cli.ops.move.importing.building import TopicStyle
-from kafkalog_cli.ops.move.importing.scattering import Part, in_offset_order
+from kafkalog_cli.ops.move.importing.scattering import SortedFile, in_offset_order
 from kafkalog_cli.ops.move.importing.sources import ImportRequest, InputFile
 from kafkalog_cli.ops.ownership import Places, registered_topic
 from kafkalog_cli.results import EMPTY_IS_NULL, Hidden, PathName, keywords, of, result
@@ -50,7 +50,7 @@ class Job(NamedTuple):
 
     topic: str
     partition: int
-    files: tuple[InputFile | Part, ...]
+    files: tuple[InputFile | SortedFile, ...]
 
     @property
     def name(self) -> str:
@@ -124,11 +124,11 @@ def jobs_of_files(files: Sequence[InputFile], request: ImportRequest) -> list[Jo
     return [Job(topic, partition, tuple(own)) for (topic, partition), own in sorted(found.items())]
 
 
-def jobs_of_parts(parts: Iterable[Part]) -> list[Job]:
+def jobs_of_sorted_files(files: Iterable[SortedFile]) -> list[Job]:
     """Return a job per partition, with its files in the order of the input."""
-    found: dict[tuple[str, int], list[Part]] = {}
-    for part in sorted(parts, key=lambda part: part.order):
-        found.setdefault((part.topic, part.partition), []).append(part)
+    found: dict[tuple[str, int], list[SortedFile]] = {}
+    for file in sorted(files, key=lambda file: file.order):
+        found.setdefault((file.topic, file.partition), []).append(file)
     return [Job(topic, partition, tuple(own)) for (topic, partition), own in sorted(found.items())]
 
 

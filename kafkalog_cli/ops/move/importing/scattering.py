@@ -26,7 +26,7 @@ from kafkalog_cli.ops.move.importing.sources import NO_OFFSET, ImportRequest, In
 PENDING_BYTES = 32 << 20
 """The size in bytes of the records pending in memory before they are written."""
 _WRITTEN_RECORDS = (1 << 14) + 64
-"""Records of a part that are written, and later read, at once: as many as an ArrowReader yields."""
+"""Records of a file that are written, and later read, at once: as many as an ArrowReader yields."""
 _WRITTEN_BYTES = 8 << 20
 """The size in bytes of large records that are written, and later read, at once."""
 _BUFFER_BYTES = 1 << 20
@@ -35,8 +35,8 @@ _ROWS = "kafkalog-rows"
 """The topic in the names of directories that hold rows of several partitions."""
 
 
-class Part(NamedTuple):
-    """A file with records of one partition; `order` sorts the parts of the same partition.
+class SortedFile(NamedTuple):
+    """A file with records of one partition; `order` sorts the files of the same partition.
 
     `offsets` are the smallest and the largest offset; None if records have none.
     """
@@ -124,13 +124,13 @@ class Scatter:
             None if count is None else Partitioner(range(count), count, request.batch_bytes, first=number)
         )
 
-    def write(self, staging: Staging, records: Iterable[NewRecords], topics: Sequence[str]) -> list[Part]:
+    def write(self, staging: Staging, records: Iterable[NewRecords], topics: Sequence[str]) -> list[SortedFile]:
         """Write the records to files by partition, and return these.
 
         The column topic of a record is the index of its name in `topics`, which may grow meanwhile. Raises BadInput,
         UsageError, Locked, OSError, SyncFailed.
         """
-        fs, parts = RealFilesystem(), list[Part]()
+        fs, files = RealFilesystem(), list[SortedFile]()
         with staging.staged(fs, _ROWS, self._number) as name:
             directory = f"{staging.log_dir}/{name}"
             make_directory_of_partition(fs, directory)
@@ -143,8 +143,8 @@ class Scatter:
                         self._pending.setdefault((topic, number), []).append(own)
                 self._pending_bytes += found.size_bytes + 8 * native.NEW_COLUMNS * len(found)
                 if self._pending_bytes >= PENDING_BYTES:
-                    parts += self._written(fs, directory, attributes)
-            return [*parts, *self._written(fs, directory, attributes)]
+                    files += self._write_pending(fs, directory, attributes)
+            return [*files, *self._write_pending(fs, directory, attributes)]
 
     def _check_topics(self, records: NewRecords) -> None:
         """Raise BadInput for a record without a topic, if none is known for such records."""
@@ -192,7 +192,9 @@ class Scatter:
             raise BadInput(path=self._name, reason=f"a row is for partition {own.max()}, and there are {count}")
         return np.where(own >= 0, own, numbers)
 
-    def _written(self, fs: WritableFilesystem, directory: str, attributes: FileAttributes) -> Iterator[Part]:
+    def _write_pending(
+        self, fs: WritableFilesystem, directory: str, attributes: FileAttributes
+    ) -> Iterator[SortedFile]:
         pending, self._pending, self._pending_bytes = self._pending, {}, 0
         for (topic, number), parts in pending.items():
             order = (self._number, self._files)
@@ -206,23 +208,23 @@ class Scatter:
 
     def _write(
         self, file: StagedFile, topic: str, number: int, order: tuple[int, int], parts: list[NewRecords]
-    ) -> Part:  # fmt: skip
+    ) -> SortedFile:  # fmt: skip
         import numpy as np
 
         offsets, ends = np.concatenate([as_array(part.columns.offset) for part in parts]), None
         if (offsets != UNKNOWN).all():
             ends = (int(offsets.min()), int(offsets.max()))
             if (offsets[1:] < offsets[:-1]).any():
-                parts = [_sorted(parts)]
+                parts = [_sort(parts)]
         elif self._keeps_offsets:
             raise BadInput(path=self._name, reason=NO_OFFSET)
         for portion in _portions(parts):
             write_records(file, portion)
-        return Part(topic, number, order, file.path, file.finish(is_kept=False), len(offsets), ends)
+        return SortedFile(topic, number, order, file.path, file.finish(is_kept=False), len(offsets), ends)
 
 
 def _portions(parts: Iterable[NewRecords]) -> Iterator[NewRecords]:
-    """Yield the same records in portions that are neither small nor too large; a part of a usual size is not copied."""
+    """Yield the same records in portions that are neither small nor too large; usual ones are not copied."""
     pending: list[NewRecords] = []
     count = size_bytes = 0
     for part in parts:
@@ -240,7 +242,7 @@ def _portions(parts: Iterable[NewRecords]) -> Iterator[NewRecords]:
         yield join_records(pending)
 
 
-def in_offset_order(files: Sequence[InputFile | Part], now_ms: int) -> Iterator[NewRecords]:
+def in_offset_order(files: Sequence[InputFile | SortedFile], now_ms: int) -> Iterator[NewRecords]:
     """Yield the records of files in the order of offsets. Raises BadInput.
 
     Within each file, records must be in that order if its offsets overlap with another file's. Memory holds some
@@ -248,18 +250,18 @@ def in_offset_order(files: Sequence[InputFile | Part], now_ms: int) -> Iterator[
     """
     ranges = [(found, file) for file in files if (found := file.offset_range()) is not None]
     ranges.sort(key=lambda one: one[0])
-    group: list[InputFile | Part] = []
+    group: list[InputFile | SortedFile] = []
     last = -1
     for (first, end), file in ranges:
         if group and first > last:
-            yield from _merged(group, now_ms)
+            yield from _merge(group, now_ms)
             group = []
         group.append(file)
         last = max(last, end)
-    yield from _merged(group, now_ms)
+    yield from _merge(group, now_ms)
 
 
-def _merged(files: Sequence[InputFile | Part], now_ms: int) -> Iterator[NewRecords]:
+def _merge(files: Sequence[InputFile | SortedFile], now_ms: int) -> Iterator[NewRecords]:
     if len(files) == 1:
         yield from files[0].records(now_ms)
         return
@@ -276,11 +278,11 @@ def _merged(files: Sequence[InputFile | Part], now_ms: int) -> Iterator[NewRecor
             following = records.part(count, len(records)) if count < len(records) else next(rest, None)
             if following is not None:
                 later.append((following, rest))
-        yield _sorted(earlier)
+        yield _sort(earlier)
         heads = later
 
 
-def _ascending(file: InputFile | Part, now_ms: int) -> Iterator[NewRecords]:
+def _ascending(file: InputFile | SortedFile, now_ms: int) -> Iterator[NewRecords]:
     """Yield the records of a file. Raises BadInput if their offsets do not ascend."""
     last = -1
     for records in file.records(now_ms):
@@ -292,7 +294,7 @@ def _ascending(file: InputFile | Part, now_ms: int) -> Iterator[NewRecords]:
         yield records
 
 
-def _sorted(parts: list[NewRecords]) -> NewRecords:
+def _sort(parts: list[NewRecords]) -> NewRecords:
     """Return the records in the order of offsets; of equal offsets, the earlier file's record is first."""
     records = join_records(parts)
     return records.chosen(rows_in_order(records.columns.offset))

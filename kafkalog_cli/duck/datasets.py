@@ -18,8 +18,8 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.choices import Mode
+from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.scans.catalog import Catalog, View
-from kafkalog_cli.ops.scans.offset_limits import RecordRange
 from kafkalog_cli.ops.scans.offsets import partitions_of, ranges_of
 from kafkalog_cli.ops.scans.options import read_options
 from kafkalog_cli.ops.scans.rows import rows_of
@@ -97,11 +97,11 @@ class ViewDataset(dataset.Dataset):  # type: ignore[misc]
         places = [(topic == one.topic) & (number == one.number) for one in view.partitions]
         return tuple(view.partitions[at] for at in _passable(condition, self._schema, places))
 
-    def _range_of(self, condition: Any, names: set[str]) -> RecordRange:
+    def _range_of(self, condition: Any, names: set[str]) -> Range:
         """Return the offsets and times outside of which no record passes a condition that names these columns."""
         first, end = self._limits(condition, "offset", _MOST_OFFSET) if "offset" in names else (None, None)
         since, until = self._limits(condition, "timestamp", MOST_MS * 1000) if "timestamp" in names else (None, None)
-        return RecordRange(first or 0, end, since and -(-since // 1000), until if until is None else -(-until // 1000))
+        return Range(first, end, since and -(-since // 1000), until if until is None else -(-until // 1000))
 
     def _limits(self, condition: Any, name: str, most: int) -> tuple[int | None, int | None]:
         """Return from which value (inclusive) to which (exclusive) of a column a row can pass; None: without a limit.

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.ops.choices import Isolation, Mode
-from kafkalog_cli.ops.scans.offset_limits import LimitKind, RecordRange, TopicPartition
+from kafkalog_cli.ops.ranges import Range
+from kafkalog_cli.ops.scans.offset_limits import LimitKind, TopicPartition
 from kafkalog_cli.ops.scans.options import OF_RANGES, OURS, STRATEGIES, read_options
 from kafkalog_cli.ops.scans.schema import BY_NAME
 from tests.support.product import UsageError
@@ -82,7 +83,7 @@ def test_defaults_and_a_job_as_it_is():
     found = read_options({"path": "x"})
     assert (found.starting.kind, found.ending.kind) == (LimitKind.EARLIEST, LimitKind.LATEST)
     assert (found.fail_on_data_loss, found.mode) == (True, Mode.FAILFAST)
-    assert (found.isolation, found.records) == (Isolation.READ_UNCOMMITTED, RecordRange())
+    assert (found.isolation, found.records) == (Isolation.READ_UNCOMMITTED, Range())
     of_a_job = {"kafka.bootstrap.servers": "b:9092", "kafka.security.protocol": "SSL", "groupIdPrefix": "g"}
     of_a_job |= {"kafka.isolation.level": "read_committed", "fetchOffset.numRetries": "3", "SUBSCRIBE": "a, b"}
     found = read_options({"path": "x", **of_a_job})

@@ -31,7 +31,6 @@ from kafkalog_cli.ops.move.export_files import MadeFile
 from kafkalog_cli.ops.move.export_request import ExportRequest, LogProgress, change_since, progress_of, state_of
 from kafkalog_cli.ops.move.export_task import ExportTask, IdentifiedTask, LineRenderer, PieceDone, TaskDone
 from kafkalog_cli.ops.move.same_place import PartitionIdentities, PartitionIdentity, check_outside
-from kafkalog_cli.ops.scans.offset_limits import RecordRange
 from kafkalog_cli.ops.scans.offsets import OffsetRange, narrow_range, sort_partitions
 from kafkalog_cli.ops.scans.splits import TIMES_OF_FILES, Task, tasks_of
 from kafkalog_cli.ops.selection import Selection, select_served
@@ -66,7 +65,7 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
     ranges, begun = [], dict(known)
     gaps: list[Note] = []
     refused: list[Note] = []
-    records = RecordRange(request.range.from_offset or 0, request.range.to_offset, request.range.since_ms)
+    records = request.range._replace(until_ms=None)  # tasks apply it: damage of a range without records is reported
     for one in partitions:
         if not one.segments:
             continue

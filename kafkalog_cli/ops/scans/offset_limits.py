@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.option_values import iso_time, parse_time_ms, unit_doubt
+from kafkalog_cli.ops.ranges import Range
 
 EARLIEST, LATEST = -2, -1
 """The special values in the maps of startingOffsets and endingOffsets."""
@@ -177,27 +178,13 @@ _AGO = re.compile(r"-.*[a-z]")
 _TIME = re.compile(r"\d{1,19}|\d{4}-.*|\d{8}T.*")
 
 
-class RecordRange(NamedTuple):
-    """The wanted offsets and times (epoch ms) of records, the same for every partition.
+def range_of(options: dict[str, str]) -> Range:
+    """Return the range that the options select, the same for every partition. Raises UsageError.
 
-    `from_offset` and `since_ms` are inclusive, `to_offset` and `until_ms` exclusive; None: open.
+    The names of the options are in lower case.
     """
-
-    from_offset: int = 0
-    to_offset: int | None = None
-    since_ms: int | None = None
-    until_ms: int | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the range contains no time. (Offsets are compared with those of each log.)"""
-        return self.since_ms is not None and self.until_ms is not None and self.since_ms >= self.until_ms
-
-
-def range_of(options: dict[str, str]) -> RecordRange:
-    """Return the range that the options select; their names are in lower case. Raises UsageError."""
-    return RecordRange(
-        _offset(options, "fromOffset") or 0,
+    return Range(
+        _offset(options, "fromOffset"),
         _end(_offset(options, "toOffset")),
         _time_ms(options, "since"),
         _end(_time_ms(options, "until")),

@@ -14,7 +14,8 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.choices import Isolation
 from kafkalog_cli.ops.look.lookup_time import lookup_time
 from kafkalog_cli.ops.look.read.request import growing_end
-from kafkalog_cli.ops.scans.offset_limits import LATEST, LimitKind, OffsetLimit, RecordRange, TopicPartition, names_of
+from kafkalog_cli.ops.ranges import Range
+from kafkalog_cli.ops.scans.offset_limits import LATEST, LimitKind, OffsetLimit, TopicPartition, names_of
 from kafkalog_cli.ops.scans.options import SourceOptions, local_path
 from kafkalog_cli.ops.selection import served_partitions
 
@@ -210,15 +211,17 @@ def _at_time(fs: Filesystem, log: _Log, limit: OffsetLimit) -> int | None:
     return found
 
 
-def narrow_range(fs: Filesystem, whole: OffsetRange, wanted: RecordRange) -> OffsetRange | None:
-    """Return the part of a range that can hold wanted records; None if it is empty."""
-    first = max(whole.first, wanted.from_offset)
-    ends = [end for end in (whole.end, wanted.to_offset) if end is not None]
+def narrow_range(fs: Filesystem, whole: OffsetRange, records: Range) -> OffsetRange | None:
+    """Return the offsets of a range of a log that can have some records; None if there are none."""
+    first = max(whole.first, records.from_offset or 0)
+    ends = [end for end in (whole.end, records.to_offset) if end is not None]
     end = min(ends) if ends else None
-    if wanted.is_empty or (end is not None and first >= end):
+    since_ms, until_ms = records.since_ms, records.until_ms
+    has_no_time = since_ms is not None and until_ms is not None and since_ms >= until_ms
+    if has_no_time or (end is not None and first >= end):
         return None
-    if wanted.since_ms is not None and wanted.since_ms >= 0:
-        found = lookup_time(fs, whole.partition, wanted.since_ms).first_to_read(whole.partition)
+    if since_ms is not None and since_ms >= 0:
+        found = lookup_time(fs, whole.partition, since_ms).first_to_read(whole.partition)
         if found is None or (end is not None and found >= end):
             return None
         first = max(first, found)

@@ -10,11 +10,11 @@ from urllib.parse import unquote, urlsplit
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.choices import Isolation, Mode
 from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.scans.offset_limits import (
     OF_RECORDS,
     LimitKind,
     OffsetLimit,
-    RecordRange,
     TopicPartition,
     check_limits,
     ending_limit,
@@ -81,7 +81,7 @@ class SourceOptions(NamedTuple):
     include_control: bool
     mode: Mode
     columns: tuple[SourceColumn, ...]
-    records: RecordRange
+    records: Range
     decoding: Decoding
     max_offsets: int | None = None
 

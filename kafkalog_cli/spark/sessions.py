@@ -130,16 +130,16 @@ def _check_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
     """Raise KafkalogError if the running session does not have these settings."""
     from pyspark.errors import PySparkException
 
-    for key, wanted in settings.items():
+    for key, required in settings.items():
         try:
             found = spark.conf.get(key)
         except PySparkException:  # neither set nor a setting of Spark
             found = None
-        if found != wanted:
+        if found != required:
             has = "is not set there" if found is None else f"is {found} there"
             raise KafkalogError(
-                reason=f"a Spark session is running, and its settings are not changed: {key} {has}, and {wanted} is"
-                f" needed. Set it with spark.conf.set({key!r}, {wanted!r}), or end that session with spark.stop()"
+                reason=f"a Spark session is running, and its settings are not changed: {key} {has}, and {required} is"
+                f" needed. Set it with spark.conf.set({key!r}, {required!r}), or end that session with spark.stop()"
             )
 
 
@@ -210,9 +210,9 @@ def command_session(
         interrupt = signal.getsignal(signal.SIGINT)
         # For a name that is not a view, Spark creates its warehouse in the working directory, which may be a log
         # directory.
-        wanted = {"spark.sql.warehouse.dir": directory_for_spark(), **(settings or {})}
-        with temporary_file() as talk, variables(**start_variables(wanted, is_small=is_small)):
-            spark = _silently_started(master, wanted, talk)
+        required = {"spark.sql.warehouse.dir": directory_for_spark(), **(settings or {})}
+        with temporary_file() as talk, variables(**start_variables(required, is_small=is_small)):
+            spark = _silently_started(master, required, talk)
         try:
             # PySpark's own handler would call Java in the middle of an answer from Java.
             if threading.current_thread() is threading.main_thread():

@@ -81,9 +81,9 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
             next_offset=first, topic_id=topic_id or (progress.topic_id if progress else None)
         )
         end = growing_end(fs, one, request.isolation) if request.is_incremental else None
-        wanted = narrow_range(fs, OffsetRange(one, first, end, bounds.end), records)
-        if wanted is not None:
-            ranges.append(wanted)
+        narrowed = narrow_range(fs, OffsetRange(one, first, end, bounds.end), records)
+        if narrowed is not None:
+            ranges.append(narrowed)
     if refused:
         raise _refusal(refused)
     tasks = tasks_of(fs, ranges, None, None, times=TIMES_OF_FILES)

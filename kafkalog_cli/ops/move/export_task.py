@@ -136,11 +136,11 @@ class _PieceExport:
         self._request = request
         self._partition = open_partition(fs, piece.path, log_dirs)
         self.source = Source(piece.topic, piece.partition, self._partition.topic_id)
-        wanted = ReadRequest(
+        read_request = ReadRequest(
             piece.first, to_offset=piece.end, until_ms=request.range.until_ms, isolation=request.isolation,
             since_ms=request.range.since_ms, with_control=request.with_control,
         )  # fmt: skip
-        self._log = LogRead(fs, self._partition, wanted)
+        self._log = LogRead(fs, self._partition, read_request)
         self._last_offset: int | None = None
         self._decoded: DecodedColumns | None = None
         if request.decoding:
@@ -204,8 +204,8 @@ class _PieceExport:
             import pyarrow as pa
             import pyarrow.compute as pc
 
-            wanted = pa.array(offsets)
-            parts = (part.filter(pc.is_in(part.column("offset"), wanted)) for part in parts)
+            large = pa.array(offsets)
+            parts = (part.filter(pc.is_in(part.column("offset"), large)) for part in parts)
         for part in limit_batches(parts, core):
             files.add(exported(part, number, schema, self._decoded))
 

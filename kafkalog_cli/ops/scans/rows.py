@@ -47,20 +47,20 @@ ALONE_BYTES = 1 << 20
 """A RecordBatch of this size or more is not combined with others."""
 
 
-Place = tuple[str, int]
+PieceStart = tuple[str, int]
 """The path and the first offset of a piece."""
-_undecoded: dict[Place, list[Failures]] = {}
+_undecoded: dict[PieceStart, list[Failures]] = {}
 """What the tasks of this process have not decoded, and nobody has taken yet."""
 
 
-def take_undecoded() -> dict[Place, list[Failures]]:
+def take_undecoded() -> dict[PieceStart, list[Failures]]:
     """Return what the tasks of this process did not decode since the last call."""
     found = dict(_undecoded)
     _undecoded.clear()
     return found
 
 
-def undecoded_notes(found: Mapping[Place, list[Failures]]) -> list[Note]:
+def undecoded_notes(found: Mapping[PieceStart, list[Failures]]) -> list[Note]:
     """Return what was not decoded, by partition and reason."""
     counts: dict[str, UndecodedCounts] = {}
     for (path, _), failures in sorted(found.items()):
@@ -78,7 +78,7 @@ def warn_of_undecoded() -> None:
     sys.stderr.flush()
 
 
-def rows_of(fs: Filesystem, task: Task, wanted: SourceOptions) -> Iterator[Any]:
+def rows_of(fs: Filesystem, task: Task, options: SourceOptions) -> Iterator[Any]:
     """Iterate over the RecordBatches of a task, in the order of its pieces.
 
     Raises DamagedLog at the first damage (mode failfast), OffsetOutOfRange if offsets were deleted since the task was
@@ -86,10 +86,10 @@ def rows_of(fs: Filesystem, task: Task, wanted: SourceOptions) -> Iterator[Any]:
     """
     log_dirs = LogDirs(fs)
     decoder = None
-    if any(column in JSON_COLUMNS or column.is_struct for column in wanted.columns):
-        decoder, _ = wanted.decoding.decoder(fs, [piece.path for piece in task])
-    parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, log_dirs, decoder).batches())
-    return limit_batches(parts, arrow_schema(wanted.columns))
+    if any(column in JSON_COLUMNS or column.is_struct for column in options.columns):
+        decoder, _ = options.decoding.decoder(fs, [piece.path for piece in task])
+    parts = (part for piece in task for part in _PieceRows(fs, piece, options, log_dirs, decoder).batches())
+    return limit_batches(parts, arrow_schema(options.columns))
 
 
 def limit_batches(parts: Iterator[Any], schema: Any) -> Iterator[Any]:
@@ -132,20 +132,20 @@ class _PieceRows:
     """Reads one piece."""
 
     def __init__(
-        self, fs: Filesystem, piece: Piece, wanted: SourceOptions, log_dirs: LogDirs,
+        self, fs: Filesystem, piece: Piece, options: SourceOptions, log_dirs: LogDirs,
         decoder: ValueDecoder | None,
     ) -> None:  # fmt: skip
         self._fs = fs
         self._piece = piece
-        self._wanted = wanted
+        self._options = options
         self._log_dirs = log_dirs
         self._constants: dict[str, tuple[str | int, Any]] = {}
         self._decoded = None if decoder is None else DecodedColumns(decoder, piece.topic)
-        self._structs = {} if decoder is None else _structs(decoder, piece.topic, wanted.columns)
+        self._structs = {} if decoder is None else _structs(decoder, piece.topic, options.columns)
         needed = () if decoder is None else NEEDED
-        names = list(dict.fromkeys((*(column.core for column in wanted.columns if column.core), *needed)))
+        names = list(dict.fromkeys((*(column.core for column in options.columns if column.core), *needed)))
         self._core = record_schema(names) if names else None
-        self._is_dense = headers_tell_all(wanted.columns)
+        self._is_dense = headers_tell_all(options.columns)
 
     def batches(self) -> Iterator[Any]:
         try:
@@ -188,25 +188,25 @@ class _PieceRows:
         try:
             return self._log_from(self._piece.first)
         except OffsetOutOfRange:  # retention deleted segments since the task was planned
-            if self._wanted.fail_on_data_loss:
+            if self._options.fail_on_data_loss:
                 raise
             bounds = open_partition(self._fs, self._piece.path).bounds
             return self._log_from(min(max(self._piece.first, bounds.start), bounds.end))
 
     def _log_from(self, first: int) -> LogRead:
-        piece, wanted = self._piece, self._wanted
+        piece, options = self._piece, self._options
         request = ReadRequest(
-            first, to_offset=piece.end, until_ms=wanted.records.until_ms, isolation=wanted.isolation,
-            since_ms=wanted.records.since_ms, with_control=wanted.include_control,
+            first, to_offset=piece.end, until_ms=options.records.until_ms, isolation=options.isolation,
+            since_ms=options.records.since_ms, with_control=options.include_control,
         )  # fmt: skip
         return LogRead(self._fs, open_partition(self._fs, piece.path, self._log_dirs), request)
 
     def _made(self, segment: SegmentRead, part: Any) -> Any:
         import pyarrow as pa
 
-        if self._wanted.columns == (RECORDS,):
+        if self._options.columns == (RECORDS,):
             return pa.RecordBatch.from_pydict({RECORDS.name: [part.num_rows]}, schema=arrow_schema((RECORDS,)))
-        late, mode = _late(part), self._wanted.mode
+        late, mode = _late(part), self._options.mode
         if late is not None and mode is Mode.FAILFAST:
             raise KafkalogError(
                 reason=f"{segment.segment.log.path}: a timestamp is beyond the year 294247, and has no microseconds;"
@@ -216,10 +216,10 @@ class _PieceRows:
             import pyarrow.compute as pc
 
             part, late = part.filter(pc.invert(late)), None
-        columns = [column for column in self._wanted.columns if column != RECORDS]
+        columns = [column for column in self._options.columns if column != RECORDS]
         arrays = [self._array(column, segment, part, late) for column in columns]
         made = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
-        return _counted(made, arrow_schema(self._wanted.columns)) if RECORDS in self._wanted.columns else made
+        return _counted(made, arrow_schema(self._options.columns)) if RECORDS in self._options.columns else made
 
     def _array(self, column: SourceColumn, segment: SegmentRead, part: Any, late: Any) -> Any:
         import pyarrow as pa
@@ -260,9 +260,9 @@ class _PieceRows:
         if not piece.reports((segment.segment.base_offset, fault.position)):
             return
         damage = damaged_log(segment.segment.log.path, fault)
-        if self._wanted.mode is Mode.FAILFAST:
+        if self._options.mode is Mode.FAILFAST:
             raise damage
-        if self._wanted.mode is Mode.DROPMALFORMED:
+        if self._options.mode is Mode.DROPMALFORMED:
             return
         import pyarrow as pa
 
@@ -271,9 +271,9 @@ class _PieceRows:
             "offset": None if fault.base_offset == NO_OFFSET else fault.base_offset,
             "segment": segment.segment.log.path.rpartition("/")[2], "position": fault.position,
         }  # fmt: skip
-        names = [column.name for column in self._wanted.columns]
+        names = [column.name for column in self._options.columns]
         known = [{name: row.get(name) for name in names}]
-        yield pa.RecordBatch.from_pylist(known, schema=arrow_schema(self._wanted.columns))
+        yield pa.RecordBatch.from_pylist(known, schema=arrow_schema(self._options.columns))
 
 
 def _structs(decoder: ValueDecoder, topic: str, columns: Sequence[SourceColumn]) -> dict[str, StructColumn]:

@@ -96,11 +96,11 @@ def _length(log_range: OffsetRange) -> int:
 def _most_offsets(ranges: list[OffsetRange], min_partitions: int | None, max_records: int | None) -> list[int]:
     """Return the most offsets of a task per range; parts are in proportion to length (KafkaOffsetRangeCalculator)."""
     total = sum(map(_length, ranges)) or 1
-    wanted = min_partitions if min_partitions is not None and min_partitions > len(ranges) else 0
+    least = min_partitions if min_partitions is not None and min_partitions > len(ranges) else 0
     found = []
     for log_range in ranges:
         length = _length(log_range)
-        size = length // max(round(length / total * wanted), 1)
+        size = length // max(round(length / total * least), 1)
         found.append(max(size if max_records is None else min(size, max_records), 1))
     return found
 
@@ -170,8 +170,8 @@ def _in_segment(fs: Filesystem, segment: Segment, split_bytes: int) -> Iterator[
     parts = round(segment.log.size_bytes / split_bytes)
     with fs.open_read(segment.log.path) as log:
         for part in range(1, parts):
-            wanted = segment.log.size_bytes * part // parts
-            at = bisect_right(index, wanted, key=lambda entry: entry.position) - 1
+            position = segment.log.size_bytes * part // parts
+            at = bisect_right(index, position, key=lambda entry: entry.position) - 1
             if at < 0:
                 continue
             header = header_at(log, indexes.before_offset(log, index[at].offset).position)

@@ -178,8 +178,8 @@ def codec_of(config: Settings, writing: Writing) -> tuple[Codec, int | None]:
     """Return the codec and the level of an append: the topic's, or the caller's if the topic leaves the choice."""
     if not is_codec_forced(config):
         return writing.codec_id, writing.compression_level
-    wanted = config["compression.type"].text.replace("uncompressed", "none")
-    codec = next(known for known in Codec if codec_name(known) == wanted)
+    name = config["compression.type"].text.replace("uncompressed", "none")
+    codec = next(known for known in Codec if codec_name(known) == name)
     return codec, cast("int", config[_LEVELS[codec]].value) if codec in _LEVELS else None
 
 

@@ -47,31 +47,31 @@ def is_topic_id(text: str) -> bool:
 
 
 def topic_id_for(
-    fs: WritableFilesystem, partition: Partition, wanted: str | None, settings: SettingsSource, log_dir: str | None
+    fs: WritableFilesystem, partition: Partition, given: str | None, settings: SettingsSource, log_dir: str | None
 ) -> str | None:
-    """Return the topic id for a new partition: its directory's own, `wanted` as Kafka writes it, or the metadata log's.
+    """Return the topic id for a new partition: its directory's own, `given` as Kafka writes it, or the metadata log's.
 
-    None if none is known. Raises UsageError if the directory has another topic id than `wanted`, as `check_topic_id`
+    None if none is known. Raises UsageError if the directory has another topic id than `given`, as `check_topic_id`
     does, and as `SettingsSource.metadata` does.
     """
     own = topic_id_on_disk(fs, partition.path)
-    if wanted is not None and own not in (None, canonical_uuid(wanted)):
+    if given is not None and own not in (None, canonical_uuid(given)):
         raise UsageError(reason=f"--topic-id: {partition.path} has the topic id {own} already")
     metadata = settings.metadata(log_dir)
-    if wanted is not None:
-        check_topic_id(metadata, partition.topic, canonical_uuid(wanted))
-    if own is not None or wanted is not None:
-        return own or canonical_uuid(wanted or "")
+    if given is not None:
+        check_topic_id(metadata, partition.topic, canonical_uuid(given))
+    if own is not None or given is not None:
+        return own or canonical_uuid(given or "")
     topic = None if metadata is None else metadata.topics.get(partition.topic)
     return None if topic is None else topic.topic_id
 
 
-def check_topic_id(metadata: ClusterMetadata | None, topic: str, wanted: str | None) -> None:
-    """Raise UsageError if the metadata log has the topic with another id than `wanted` of --topic-id (None: none)."""
+def check_topic_id(metadata: ClusterMetadata | None, topic: str, given: str | None) -> None:
+    """Raise UsageError if the metadata log has the topic with another id than `given` of --topic-id (None: none)."""
     known = registered_topic(metadata, topic)
-    if wanted is None or known is None or known.topic_id == wanted:
+    if given is None or known is None or known.topic_id == given:
         return
-    reason = f"--topic-id {wanted}: the metadata log has the id {known.topic_id} for topic {topic}"
+    reason = f"--topic-id {given}: the metadata log has the id {known.topic_id} for topic {topic}"
     raise UsageError(reason=f"{reason}, and a broker sets a partition with another id aside: leave --topic-id out")
 
 

@@ -111,10 +111,10 @@ class Partitioner:
             return found
         return self.without_key(record.origin.partition, len(record.value or b""))
 
-    def without_key(self, wanted: int, value_bytes: int) -> int:
-        """Return the number of the partition of a record without a key; `wanted`: the partition it comes from."""
-        if wanted in self._is_given:
-            return wanted
+    def without_key(self, own: int, value_bytes: int) -> int:
+        """Return the number of the partition of a record without a key; `own`: the partition it comes from."""
+        if own in self._is_given:
+            return own
         if self._sticky_bytes >= self._batch_bytes:
             self._sticky_bytes, self._sticky = 0, (self._sticky + 1) % len(self._given)
         self._sticky_bytes += value_bytes

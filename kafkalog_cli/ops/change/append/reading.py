@@ -298,8 +298,8 @@ def utf8_of(text: str) -> bytes:
         raise NotMeantAsRecord(f"half of a surrogate pair: {half!r}") from error
 
 
-def _not(what: str, wanted: str) -> NotMeantAsRecord:
-    return NotMeantAsRecord(f"{what} must be {wanted}")
+def _not(what: str, expected: str) -> NotMeantAsRecord:
+    return NotMeantAsRecord(f"{what} must be {expected}")
 
 
 SMALL_BYTES = 4 * MEBIBYTE

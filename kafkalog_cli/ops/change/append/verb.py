@@ -133,9 +133,9 @@ class Appending:
 
         The option is for new partitions. A partition that a cut-off run has made may exist already, with that topic id.
         """
-        wanted = self._options.topic_id
-        for partition in partitions if wanted is not None else ():
-            if partition.topic_id != wanted:
+        topic_id = self._options.topic_id
+        for partition in partitions if topic_id is not None else ():
+            if partition.topic_id != topic_id:
                 raise UsageError(reason=f"--topic-id is for a partition that is to be made, not for {partition.path}")
 
     def _of_one_topic(self) -> list[Partition]:

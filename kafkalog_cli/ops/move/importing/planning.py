@@ -325,11 +325,11 @@ def prove(  # noqa: PLR0913
     """
     columns = (*(("offset",) if with_offsets else ()), *_RECORD)
     schema = record_schema(columns)
-    wanted = _rows_of(_arrow_of(expected, schema, append_time_ms))
+    expected_rows = _rows_of(_arrow_of(expected, schema, append_time_ms))
     found = _rows_of(_read(fs, path, schema))
     digest, count = hashlib.sha256(), 0
     while True:
-        one, other = next(wanted, None), next(found, None)
+        one, other = next(expected_rows, None), next(found, None)
         if one is None and other is None:
             return Proof(count, digest.hexdigest())
         if one is None or other is None or not one.equals(other):
@@ -379,13 +379,15 @@ def _rows_of(parts: Iterable[Any]) -> Iterator[Any]:
 
 def _difference(one: Any, other: Any, before: int) -> str:
     """Describe the first record that differs; `before` is the number of equal records."""
-    wanted, found = ([] if table is None else table.to_pylist() for table in (one, other))
-    for number, (first, second) in enumerate(zip(wanted, found, strict=False)):
+    written, found = ([] if table is None else table.to_pylist() for table in (one, other))
+    for number, (first, second) in enumerate(zip(written, found, strict=False)):
         if first != second:
             names = ", ".join(name for name in first if first[name] != second[name])
             return f"record {before + number + 1} was read back with another {names}"
-    what = f"{before + len(found)} records were read back, {before + len(wanted)} or more were written"
-    return what if len(found) < len(wanted) else f"more than the {before + len(wanted)} records written were read back"
+    count = before + len(written)
+    if len(found) < len(written):
+        return f"{before + len(found)} records were read back, {count} or more were written"
+    return f"more than the {count} records written were read back"
 
 
 def _add(digest: Any, table: Any) -> None:

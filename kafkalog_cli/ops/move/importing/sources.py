@@ -351,10 +351,10 @@ def _stream(fs: Filesystem, path: str) -> Any:
 
 def batches(file: InputFile, columns: Collection[str]) -> Iterator[Any]:
     """Yield the rows of a Parquet or Arrow file, as RecordBatches of the `columns` that it has. Raises BadInput."""
-    wanted = [name for name in file.columns if name in columns]
+    names = [name for name in file.columns if name in columns]
     parts: Iterator[Any]
     try:
-        parts = (_parquet if file.format is FileFormat.PARQUET else _arrow)(file.path, wanted)
+        parts = (_parquet if file.format is FileFormat.PARQUET else _arrow)(file.path, names)
         yield from (_checked(record_columns(part, file.path), file.path) for part in parts)
     except (OSError, ValueError) as error:
         raise BadInput(path=file.path, reason=f"it cannot be read: {error}") from error

@@ -103,8 +103,8 @@ def _subject(column: SourceColumn, topic: str) -> str:
 
 
 def _is_read(column: SourceColumn, decoder: ValueDecoder) -> bool:
-    wanted = decoder.key_format if column.core == "key" else decoder.value_format
-    return wanted is not None and wanted.needs_schemas and not wanted.is_windowed
+    form = decoder.key_format if column.core == "key" else decoder.value_format
+    return form is not None and form.needs_schemas and not form.is_windowed
 
 
 def _shape(decoder: ValueDecoder, schema: StoredSchema) -> AvroShape | ProtobufShape:

@@ -94,8 +94,8 @@ class ViewDataset(dataset.Dataset):  # type: ignore[misc]
         if condition is None or (view.table is not None and view.table.topic is not None):
             return view.partitions  # `partition` is a column of other topics there
         topic, number = dataset.field("topic"), dataset.field("partition")
-        places = [(topic == one.topic) & (number == one.number) for one in view.partitions]
-        return tuple(view.partitions[at] for at in _passable(condition, self._schema, places))
+        of_partitions = [(topic == one.topic) & (number == one.number) for one in view.partitions]
+        return tuple(view.partitions[at] for at in _passable(condition, self._schema, of_partitions))
 
     def _range_of(self, condition: Any, names: set[str]) -> Range:
         """Return the offsets and times outside of which no record passes a condition that names these columns."""
@@ -110,8 +110,8 @@ class ViewDataset(dataset.Dataset):  # type: ignore[misc]
         """
         column, kind = dataset.field(name), self._schema.field(name).type
 
-        def can_pass(place: Any) -> bool:
-            return bool(_passable(condition, self._schema, [place]))
+        def can_pass(values: Any) -> bool:
+            return bool(_passable(condition, self._schema, [values]))
 
         first = bisect_left(range(most), True, key=lambda value: can_pass(column <= pa.scalar(value, kind)))
         end = bisect_left(range(most), True, key=lambda value: not can_pass(column >= pa.scalar(value, kind)))
@@ -131,11 +131,11 @@ class _Scan(NamedTuple):
         return pa.RecordBatchReader.from_batches(schema, self.view.rows(schema, self.condition))
 
 
-def _passable(condition: Any, schema: Any, places: Sequence[Any]) -> list[int]:
-    """Return the numbers of the places in which a row can pass; a place is an expression that is true for its rows.
+def _passable(condition: Any, schema: Any, guarantees: Sequence[Any]) -> list[int]:
+    """Return the numbers of the guarantees, expressions that are true for some rows, with which a row can pass.
 
     Raises ArrowInvalid if the schema lacks a column of the condition.
     """
-    fragments = [_FORMAT.make_fragment(str(at), _NO_FILES, place) for at, place in enumerate(places)]
+    fragments = [_FORMAT.make_fragment(str(at), _NO_FILES, guarantee) for at, guarantee in enumerate(guarantees)]
     found = dataset.FileSystemDataset(fragments, schema, _FORMAT).get_fragments(condition)
     return sorted(int(one.path) for one in found)

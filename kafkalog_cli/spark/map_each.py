@@ -48,8 +48,8 @@ def on_spark(sessions: Sessions, jobs: int = 0) -> Iterator[MapEach]:
     The session starts with the first item, and ends with the context. Spark may try a task again, and what a lost
     task has written stays: work must cope with both. Raises KafkalogError if Spark does not start.
     """
-    with ExitStack() as held:
-        yield partial(_map_each, cache(lambda: held.enter_context(sessions())), jobs or MOST_JOBS)
+    with ExitStack() as resources:
+        yield partial(_map_each, cache(lambda: resources.enter_context(sessions())), jobs or MOST_JOBS)
 
 
 def _map_each(  # noqa: PLR0913

@@ -21,7 +21,7 @@ from kafkalog_cli.spark.starting import (
     java_environment,
     locale_of_java,
     need_pyspark,
-    options_of_places,
+    options_of_directories,
     outside_working_directory,
     spark_home,
     start_variables,
@@ -104,7 +104,9 @@ def _started(master: str, name: str, settings: Mapping[str, str]) -> SparkSessio
     is_local = master.startswith("local")
     conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     conf.setAll([*{**SETTINGS, **(LOOPBACK if is_local else {}), **settings}.items()])
-    with variables(**spark_home(), **options_of_places(), **locale_of_java(), **(_local_address() if is_local else {})):
+    with variables(
+        **spark_home(), **options_of_directories(), **locale_of_java(), **(_local_address() if is_local else {})
+    ):
         if is_nameless():
             _log_in(conf)
         return SparkSession.builder.config(conf=conf).getOrCreate()

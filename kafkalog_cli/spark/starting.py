@@ -83,10 +83,10 @@ def _gives_options(settings: Mapping[str, str]) -> bool:
 def usable_archive() -> str | None:
     """Return the path of the archive for this Java and these jars; None if there is none that can be trusted."""
     try:
-        place = _archive_path()
-        if place is None or not _is_trusted_file(place) or not _is_trusted_file(_checksum_file(place)):
+        archive = _archive_path()
+        if archive is None or not _is_trusted_file(archive) or not _is_trusted_file(_checksum_file(archive)):
             return None
-        return str(place) if _checksum_file(place).read_text() == _checksum(place) else None
+        return str(archive) if _checksum_file(archive).read_text() == _checksum(archive) else None
     except (OSError, ValueError, KafkalogError):
         return None
 
@@ -105,25 +105,25 @@ def make_archive() -> str | None:
     None if there is no cache directory that can be trusted. Takes about a minute of CPU time and 170 MB. Raises
     KafkalogError without a Java, or if Spark fails.
     """
-    place = _archive_path()
-    if place is None:
+    archive = _archive_path()
+    if archive is None:
         return None
-    for old in place.parent.glob("spark-*.jsa*"):
+    for old in archive.parent.glob("spark-*.jsa*"):
         with suppress(OSError):
             old.unlink()
-    new = place.with_name(f"{place.name}.{os.getpid()}")
+    new = archive.with_name(f"{archive.name}.{os.getpid()}")
     try:
         _train(new)
         checksum = _checksum(new)
-        new.rename(place)
-        part = new.with_suffix(".checksum")
-        part.write_text(checksum)
-        part.rename(_checksum_file(place))
+        new.rename(archive)
+        checksum_file = new.with_suffix(".checksum")
+        checksum_file.write_text(checksum)
+        checksum_file.rename(_checksum_file(archive))
     except OSError as error:
         raise KafkalogError(reason=f"the archive of Spark's classes is not written: {error}") from error
     finally:
         new.unlink(missing_ok=True)
-    return str(place)
+    return str(archive)
 
 
 def _train(new: Path) -> None:
@@ -182,8 +182,8 @@ def _is_trusted_file(file: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and is_trusted(status)
 
 
-def _checksum_file(place: Path) -> Path:
-    return place.with_suffix(".jsa.checksum")
+def _checksum_file(archive: Path) -> Path:
+    return archive.with_suffix(".jsa.checksum")
 
 
 def _checksum(file: Path) -> str:
@@ -238,17 +238,17 @@ def directory_for_spark() -> str:
     return tempfile.tempdir
 
 
-def options_of_places() -> dict[str, str]:
+def options_of_directories() -> dict[str, str]:
     """Return the variable that gives Java its temporary and home directories; empty if Java finds the same itself.
 
     Java takes /tmp whatever TMPDIR is, and `?` in the working directory as the home of a user without passwd entry.
     """
-    places = {"java.io.tmpdir": directory_for_spark()}
+    directories = {"java.io.tmpdir": directory_for_spark()}
     if is_nameless():
-        places["user.home"] = next(filter(os.path.isabs, (os.environ.get("HOME", ""), "/nonexistent")))
-    if places == {"java.io.tmpdir": "/tmp"}:
+        directories["user.home"] = next(filter(os.path.isabs, (os.environ.get("HOME", ""), "/nonexistent")))
+    if directories == {"java.io.tmpdir": "/tmp"}:
         return {}
-    own = [f'"-D{name}={place}"' for name, place in places.items() if '"' not in place]
+    own = [f'"-D{name}={directory}"' for name, directory in directories.items() if '"' not in directory]
     return {"SPARK_SUBMIT_OPTS": " ".join([*own, os.environ.get("SPARK_SUBMIT_OPTS", "")])}
 
 
@@ -266,10 +266,12 @@ def spark_home() -> dict[str, str]:
     if "SPARK_HOME" in os.environ or found is None or found.origin is None:
         return {}
     package = Path(found.origin).parent
-    places = (package / "spark-distribution", package, package.parent.parent)  # in the order of PySpark
-    for place in places:
-        if (place / "bin/spark-submit").is_file() and ((place / "jars").is_dir() or (place / "assembly").is_dir()):
-            return {"SPARK_HOME": str(place)}
+    directories = (package / "spark-distribution", package, package.parent.parent)  # in the order of PySpark
+    for directory in directories:
+        if (directory / "bin/spark-submit").is_file() and (
+            (directory / "jars").is_dir() or (directory / "assembly").is_dir()
+        ):
+            return {"SPARK_HOME": str(directory)}
     raise KafkalogError(reason=f"there is no Spark in {package}: install pyspark, or set SPARK_HOME")
 
 

@@ -35,7 +35,7 @@ _MAY_REPEAT = ("key", "value", "headers.list.element.key", "headers.list.element
 class LinesWriter:
     """Writes lines as they come."""
 
-    held_bytes = 0
+    pending_bytes = 0
 
     def __init__(self, file: StagedFile) -> None:
         self.write = file.write
@@ -50,29 +50,29 @@ class LinesWriter:
 class TableWriter:
     """Gathers parts in the order of offsets into large tables, which `out` of pyarrow writes: row groups of Parquet.
 
-    `held_bytes` are not written until `flush`, or until there are ROW_GROUP_BYTES.
+    `pending_bytes` are not written until `flush`, or until there are ROW_GROUP_BYTES.
     """
 
     def __init__(self, schema: Any, out: Any) -> None:
-        self.held_bytes = 0
+        self.pending_bytes = 0
         self._schema = schema
         self._out = out
-        self._held: list[Any] = []
+        self._pending: list[Any] = []
 
     def write(self, part: Any) -> None:
         """Append a RecordBatch."""
-        self._held.append(part)
-        self.held_bytes += part.nbytes
-        if self.held_bytes >= ROW_GROUP_BYTES:
+        self._pending.append(part)
+        self.pending_bytes += part.nbytes
+        if self.pending_bytes >= ROW_GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Write the parts that are held."""
+        """Write the pending parts."""
         import pyarrow as pa
 
-        if self._held:
-            held, self._held, self.held_bytes = self._held, [], 0
-            table = pa.Table.from_batches([part.replace_schema_metadata(None) for part in held])
+        if self._pending:
+            pending, self._pending, self.pending_bytes = self._pending, [], 0
+            table = pa.Table.from_batches([part.replace_schema_metadata(None) for part in pending])
             self._out.write_table(table.replace_schema_metadata(self._schema.metadata), table.num_rows)
             pa.default_memory_pool().release_unused()  # else it keeps the memory of the largest pages
 
@@ -176,7 +176,7 @@ def codec_names() -> Any:
 
 MOST_OPEN = 64
 """The most files of days open at a time; beyond it, the file not written to for the longest time is ended."""
-MOST_HELD_BYTES = 256 << 20
+MOST_PENDING_BYTES = 256 << 20
 
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 """Hive's name for null: no timestamp, or one outside the years 0 to 9999."""
@@ -321,8 +321,8 @@ class PartitionFiles:
         found.writer.write(part)
         found.last_offset = int(own[-1])
         found.records += len(own)
-        if len(self._open) > 1 and sum(one.writer.held_bytes for one in self._open.values()) > MOST_HELD_BYTES:
-            max(self._open.values(), key=lambda one: one.writer.held_bytes).writer.flush()
+        if len(self._open) > 1 and sum(one.writer.pending_bytes for one in self._open.values()) > MOST_PENDING_BYTES:
+            max(self._open.values(), key=lambda one: one.writer.pending_bytes).writer.flush()
 
     def _begin(self, kind: _Kind, first_offset: int) -> _Open:
         if len(self._open) >= MOST_OPEN:
@@ -347,8 +347,8 @@ class PartitionFiles:
         one.writer.close()
         size_bytes = one.file.finish()
         staged = one.file.path.rpartition("/")[2]
-        place = (one.path, self._source.topic, self._source.partition)
-        self._made.append(MadeFile(staged, *place, one.first_offset, one.last_offset, one.records, size_bytes))
+        target = (one.path, self._source.topic, self._source.partition)
+        self._made.append(MadeFile(staged, *target, one.first_offset, one.last_offset, one.records, size_bytes))
 
 
 def too_large_field(batch: Any, most_bytes: int | None = None) -> tuple[str, int, int] | None:

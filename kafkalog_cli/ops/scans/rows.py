@@ -99,21 +99,21 @@ def limit_batches(parts: Iterator[Any], schema: Any) -> Iterator[Any]:
     """
     import pyarrow as pa
 
-    held: list[Any] = []
+    pending: list[Any] = []
     rows = size = 0
     for whole in parts:
         for part in _cut(whole):
             is_large = part.nbytes >= ALONE_BYTES
-            if held and (is_large or rows + part.num_rows > MOST_ROWS or size + part.nbytes > MOST_BYTES):
-                yield from pa.Table.from_batches(held, schema).combine_chunks().to_batches()
-                held, rows, size = [], 0, 0
+            if pending and (is_large or rows + part.num_rows > MOST_ROWS or size + part.nbytes > MOST_BYTES):
+                yield from pa.Table.from_batches(pending, schema).combine_chunks().to_batches()
+                pending, rows, size = [], 0, 0
             if is_large:
                 yield part
                 continue
-            held.append(part)
+            pending.append(part)
             rows, size = rows + part.num_rows, size + part.nbytes
-    if held:
-        yield from pa.Table.from_batches(held, schema).combine_chunks().to_batches()
+    if pending:
+        yield from pa.Table.from_batches(pending, schema).combine_chunks().to_batches()
 
 
 def _cut(part: Any) -> Iterator[Any]:

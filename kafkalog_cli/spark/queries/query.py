@@ -199,8 +199,8 @@ def _plainly(catalog: Catalog) -> Iterator[None]:
 
 def _reason(error: Any, catalog: Catalog) -> str:
     text = str(error).strip()
-    place = re.search(r"line (\d+),? pos (\d+)", text)
-    where = "" if place is None else f" (line {place[1]}, position {int(place[2]) + 1})"
+    position = re.search(r"line (\d+),? pos (\d+)", text)
+    where = "" if position is None else f" (line {position[1]}, position {int(position[2]) + 1})"
     if error.getCondition() == _NOT_FOUND:
         name = (error.getMessageParameters() or {}).get("relationName", "")
         parts = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)+)`", name)]

@@ -131,7 +131,7 @@ class SortedRecords:
     def placing(self, parse: Parse) -> Parse:
         """Return `parse` with the partition to which each record goes; it raises ValueError as the partitioner, too."""
 
-        def place(line: bytes) -> NewRecord | None:
+        def parse_and_place(line: bytes) -> NewRecord | None:
             record = parse(line)
             if record is None:
                 return None
@@ -139,7 +139,7 @@ class SortedRecords:
             origin = RecordOrigin._make((number, *record.origin[1:]))  # quicker than _replace
             return NewRecord._make((*record[:-1], origin))
 
-        return place
+        return parse_and_place
 
     def add(self, records: NewRecords) -> None:
         """Store records whose columns have their partitions. Raises OSError."""

@@ -133,16 +133,16 @@ def _written(path: str, scratch: str) -> int:
     """Write an Arrow file of the export as Parquet with the export's writer, and sync it; return its records."""
     import pyarrow as pa
 
+    from kafkalog_cli.disk.durable import StagedFile
     from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.disk.named_places import StagedFile
-    from kafkalog_cli.ops.move.export_files import ParquetWriter
-    from kafkalog_cli.ops.move.export_request import ExportRequest
+    from kafkalog_cli.ops.move.export_files import writer as writer_of
+    from kafkalog_cli.ops.move.export_request import ExportRequest, FileFormat
 
     fs, records = RealFilesystem(), 0
-    out = StagedFile(fs, f"{scratch}/{Path(path).stem}.parquet", None)
+    out = StagedFile(fs, f"{scratch}/{Path(path).stem}.parquet")
     with pa.memory_map(path) as mapped:
         schema = pa.ipc.open_file(mapped).schema
-    writer = ParquetWriter(out, schema, ExportRequest().codec)
+    writer = writer_of(FileFormat.PARQUET, out, schema, ExportRequest().codec)
     for batch in batches_of(path):
         writer.write(batch)
         records += batch.num_rows

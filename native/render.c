@@ -139,22 +139,44 @@ int64_t kafkalog_malformed_bytes(const uint8_t *text, int64_t left)
     return left > 2 && (text[2] & 0xC0) == 0x80 ? 3 : 2;
 }
 
-/* The index of the first marked byte of two blocks, 2 * BLOCK if there is none. */
-static inline int64_t first_marked(Block first, Block second)
-{
+/* Of blocks: a bit for each byte of two that is 0xFF and not 0, the first in the lowest; bytes that are not 0 where one is
+ * above or below another; the bytes moved to later ones, after zeros. */
 #if defined(__SSE2__)
-    uint64_t low = (uint64_t)_mm_movemask_epi8((__m128i)first), high = (uint64_t)_mm_movemask_epi8((__m128i)second);
-    return __builtin_ctzll(low | high << BLOCK | (uint64_t)1 << 2 * BLOCK);
+#define later(block, bytes) ((Block)_mm_slli_si128((__m128i)(block), bytes))
+static inline uint64_t marked(Block first, Block second)
+{
+    return (uint64_t)_mm_movemask_epi8((__m128i)first) | (uint64_t)_mm_movemask_epi8((__m128i)second) << BLOCK;
+}
+static inline Block above(Block x, uint8_t most) { return (Block)_mm_subs_epu8((__m128i)x, _mm_set1_epi8((char)most)); }
+static inline Block below(Block x, uint8_t least)
+{
+    return (Block)_mm_subs_epu8(_mm_set1_epi8((char)least), (__m128i)x);
+}
 #else
-    uint64_t words[4];
+static inline uint64_t marked(Block first, Block second)
+{
+    uint64_t words[4], found = 0;
     memcpy(words, &first, BLOCK);
     memcpy(words + 2, &second, BLOCK);
-    for (int word = 0; word < 4; word++)
-        if (words[word])
-            return 8 * word + (__builtin_ctzll(words[word]) >> 3);
-    return 2 * BLOCK;
-#endif
+    for (int word = 0; word < 4; word++) /* the product gathers the lowest bits of eight bytes in its highest byte */
+        found |= (words[word] & 0x0101010101010101u) * 0x0102040810204080u >> 56 << 8 * word;
+    return found;
 }
+static inline Block above(Block x, uint8_t most) { return (Block)(x > most); }
+static inline Block below(Block x, uint8_t least) { return (Block)(x < least); }
+static inline Block later(Block x, int bytes)
+{
+    unsigned __int128 whole;
+    memcpy(&whole, &x, BLOCK);
+    whole <<= 8 * bytes;
+    memcpy(&x, &whole, BLOCK);
+    return x;
+}
+#endif
+
+static inline Block equal(Block x, uint8_t byte) { return (Block)(x == byte); }
+
+static inline int is_zero(Block x) { return marked(equal(x, 0), (Block){0}) == 0xFFFF; }
 
 /* The bytes that copy_plain copies: those from `low` to `high` but for two. Characters that begin with `lead` or
  * `another_lead` may be written in another way. Functions are inlined for each set, because a vector of a variable byte is
@@ -185,9 +207,11 @@ FOR_EACH_SET int64_t copy_plain(uint8_t *o, const uint8_t *p, const uint8_t *sto
 {
     const uint8_t *start = p;
     for (; readable - p >= 2 * BLOCK; p += 2 * BLOCK, o += 2 * BLOCK) {
-        int64_t plain = first_marked(copy_block(o, p, set), copy_block(o + BLOCK, p + BLOCK, set)), left = stop - p;
-        if (plain < 2 * BLOCK || left <= 2 * BLOCK)
-            return p - start + (plain < left ? plain : left);
+        int64_t most = stop - p < 2 * BLOCK ? stop - p : 2 * BLOCK;
+        uint64_t unplain = marked(copy_block(o, p, set), copy_block(o + BLOCK, p + BLOCK, set));
+        int64_t plain = __builtin_ctzll(unplain | (uint64_t)1 << most);
+        if (plain < 2 * BLOCK || stop - p == 2 * BLOCK)
+            return p - start + plain;
     }
     while (p < stop && is_plain(*p, set))
         *o++ = *p++;
@@ -206,15 +230,7 @@ static inline uint8_t *put_character(uint8_t *o, const uint8_t *p, int size, con
 
 /* ---- whole fields of plain text and usual characters */
 
-#if defined(__SSE2__)
 enum { MOST_AT_ONCE = 512 }; /* of a longer field, most would be checked in vain before an unusual character */
-
-static inline Block equal(Block x, uint8_t byte) { return (Block)(x == byte); }
-static inline Block above(Block x, uint8_t most) { return (Block)_mm_subs_epu8((__m128i)x, _mm_set1_epi8((char)most)); }
-static inline Block below(Block x, uint8_t least)
-{
-    return (Block)_mm_subs_epu8(_mm_set1_epi8((char)least), (__m128i)x);
-}
 
 /* Not 0 for the bytes of a block that are in ASCII and not plain. */
 FOR_EACH_SET Block unplain_of(Block x, Plain set)
@@ -241,16 +257,6 @@ static inline Block block_at(const uint8_t *p)
     return x;
 }
 
-static inline Block quotes_of(Block x) { return equal(x, '"') | equal(x, '\\'); }
-
-/* A bit for each marked byte of two blocks, the first in the lowest. */
-static inline uint64_t marked(Block first, Block second)
-{
-    return (uint64_t)_mm_movemask_epi8((__m128i)first) | (uint64_t)_mm_movemask_epi8((__m128i)second) << BLOCK;
-}
-
-static inline int is_zero(Block x) { return _mm_movemask_epi8((__m128i)equal(x, 0)) == 0xFFFF; }
-
 /* Copies `size` bytes and returns 1 if they are characters of UTF-8 that are written as they are, of one to three bytes;
  * 0 if this is not certain. */
 FOR_EACH_SET int copy_usual(uint8_t *o, const uint8_t *p, int64_t size, Plain set)
@@ -269,24 +275,18 @@ FOR_EACH_SET int copy_usual(uint8_t *o, const uint8_t *p, int64_t size, Plain se
         high |= x;
         unplain |= unplain_of(x, set);
     }
-    if (!_mm_movemask_epi8((__m128i)high))
+    if (is_zero(high & 0x80))
         return is_zero(unplain);
     if (p[size - 1] >= 0xC0 || p[size - 2] >= 0xE0)
         return 0;
     x = block_at(p);
-    Block unusual = unusual_of(x, (Block)_mm_slli_si128((__m128i)x, 1), (Block)_mm_slli_si128((__m128i)x, 2), set);
+    Block unusual = unusual_of(x, later(x, 1), later(x, 2), set);
     for (const uint8_t *at = p + BLOCK; at < last + BLOCK; at += BLOCK) {
         const uint8_t *here = at < last ? at : last;
         unusual |= unusual_of(block_at(here), block_at(here - 1), block_at(here - 2), set);
     }
     return is_zero(unplain | unusual);
 }
-#else
-FOR_EACH_SET int copy_usual(uint8_t *o, const uint8_t *p, int64_t size, Plain set)
-{
-    return 0;
-}
-#endif
 
 static uint8_t *put_json_escape(uint8_t *o, uint32_t code)
 {
@@ -308,11 +308,11 @@ static uint8_t *put_json_escape(uint8_t *o, uint32_t code)
 static inline uint8_t *put_quoted(uint8_t *o, const uint8_t **from, const uint8_t *stop, const uint8_t *readable)
 {
     const uint8_t *p = *from;
-#if defined(__SSE2__)
     while (p < stop && readable - p >= 4 * BLOCK) {
         int64_t most = stop - p < 2 * BLOCK ? stop - p : 2 * BLOCK;
         uint64_t unplain = marked(copy_block(o, p, JSON_PLAIN), copy_block(o + BLOCK, p + BLOCK, JSON_PLAIN));
-        uint64_t quotes = marked(quotes_of(block_at(p)), quotes_of(block_at(p + BLOCK)));
+        Block x = block_at(p), y = block_at(p + BLOCK);
+        uint64_t quotes = marked(equal(x, '"') | equal(x, '\\'), equal(y, '"') | equal(y, '\\'));
         int64_t done = __builtin_ctzll((unplain & ~quotes) | (uint64_t)1 << most);
         for (quotes &= ((uint64_t)1 << done) - 1; quotes; quotes &= quotes - 1, o++) {
             int64_t at = __builtin_ctzll(quotes);
@@ -326,7 +326,6 @@ static inline uint8_t *put_quoted(uint8_t *o, const uint8_t **from, const uint8_
             return o;
         }
     }
-#endif
     int64_t plain = copy_plain(o, p, stop, readable, JSON_PLAIN);
     *from = p + plain;
     return o + plain;

@@ -61,8 +61,8 @@ def stored_keys(buffer: memoryview, positions: Integers, sizes: Integers) -> Sto
     import numpy as np
 
     begins = np.cumsum(sizes) - sizes
-    places = zip(positions.tolist(), sizes.tolist(), strict=True)
-    data = b"".join([buffer[at : at + size] for at, size in places])
+    ranges = zip(positions.tolist(), sizes.tolist(), strict=True)
+    data = b"".join([buffer[at : at + size] for at, size in ranges])
     return StoredKeys(np.frombuffer(data, dtype=np.uint8), begins, sizes)
 
 
@@ -116,9 +116,9 @@ class KeyStatistics:
 
         if not self._waiting:
             return
-        keys = _joined([part for part, _ in self._waiting])
+        keys = _join([keys for keys, _ in self._waiting])
         sizes = keys.sizes
-        value_sizes = np.concatenate([part for _, part in self._waiting])
+        value_sizes = np.concatenate([sizes for _, sizes in self._waiting])
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
         hashes, first, inverse = np.unique(hash_keys(*keys), return_index=True, return_inverse=True)
         records = np.bincount(inverse, minlength=len(hashes))
@@ -204,17 +204,17 @@ class KeyStatistics:
         return round((count - 1) * _HASHES / int(self._smallest[-1])), 1 / math.sqrt(count - 2)
 
 
-def _joined(parts: list[StoredKeys]) -> StoredKeys:
-    """Join several parts; one part is returned as it is."""
+def _join(several: list[StoredKeys]) -> StoredKeys:
+    """Join keys of several blocks."""
     import numpy as np
 
-    if len(parts) == 1:
-        return parts[0]
-    ends = np.cumsum([len(part.data) for part in parts])
-    begins = [part.begins + (end - len(part.data)) for part, end in zip(parts, ends.tolist(), strict=True)]
+    if len(several) == 1:
+        return several[0]
+    ends = np.cumsum([len(keys.data) for keys in several])
+    begins = [keys.begins + (end - len(keys.data)) for keys, end in zip(several, ends.tolist(), strict=True)]
     return StoredKeys(
-        np.concatenate([part.data for part in parts]), np.concatenate(begins),
-        np.concatenate([part.sizes for part in parts]),
+        np.concatenate([keys.data for keys in several]), np.concatenate(begins),
+        np.concatenate([keys.sizes for keys in several]),
     )  # fmt: skip
 
 
@@ -236,7 +236,7 @@ def hash_keys(data: Octets, begins: Integers, sizes: Integers) -> Hashes:
     last = len(padded) - _WORD_BYTES
     words: Hashes = np.ndarray((last + 1,), dtype="<u8", buffer=padded, strides=(1,))
     with np.errstate(over="ignore"):
-        found = _mixed(np.asarray(sizes, dtype=np.uint64) * np.uint64(_FIRST))
+        hashes = _mix(np.asarray(sizes, dtype=np.uint64) * np.uint64(_FIRST))
         rows = np.flatnonzero((sizes > 0) & (sizes < _LONG_BYTES))
         done = 0
         while len(rows):
@@ -246,18 +246,18 @@ def hash_keys(data: Octets, begins: Integers, sizes: Integers) -> Hashes:
             word = words[at - behind] >> (behind.astype(np.uint64) * np.uint64(8))
             bits = np.uint64(64) - np.minimum(left, _WORD_BYTES).astype(np.uint64) * np.uint64(8)
             word = (word << bits) >> bits  # without the bytes after the string
-            found[rows] = _mixed(found[rows] ^ word) + np.uint64(_FIRST)
+            hashes[rows] = _mix(hashes[rows] ^ word) + np.uint64(_FIRST)
             done += _WORD_BYTES
             rows = rows[left > _WORD_BYTES]
-        found = _mixed(found)
+        hashes = _mix(hashes)
     for row in np.flatnonzero(sizes >= _LONG_BYTES).tolist():
         begin = int(begins[row])
         string = data[begin : begin + int(sizes[row])]
-        found[row] = int.from_bytes(hashlib.blake2b(string.data, digest_size=_WORD_BYTES).digest(), "little")
-    return found
+        hashes[row] = int.from_bytes(hashlib.blake2b(string.data, digest_size=_WORD_BYTES).digest(), "little")
+    return hashes
 
 
-def _mixed(values: Hashes) -> Hashes:
+def _mix(values: Hashes) -> Hashes:
     """Apply the finalizer of SplitMix64, which spreads each bit of a value over all bits."""
     import numpy as np
 

@@ -199,29 +199,27 @@ def together(logs: Sequence[LogContents], top: int) -> LogContents:
     )
 
 
-def _codecs(parts: Iterable[CodecContents]) -> tuple[CodecContents, ...]:
-    found: dict[str, CodecContents] = {}
-    for part in parts:
-        known = found.get(part.codec, CodecContents(part.codec, 0, 0, 0))
-        found[part.codec] = CodecContents(part.codec, *map(sum, zip(known[1:], part[1:], strict=True)))
-    return tuple(sorted(found.values(), key=lambda codec: -codec.bytes))
+def _codecs(counts: Iterable[CodecContents]) -> tuple[CodecContents, ...]:
+    totals: dict[str, CodecContents] = {}
+    for codec in counts:
+        known = totals.get(codec.codec, CodecContents(codec.codec, 0, 0, 0))
+        totals[codec.codec] = CodecContents(codec.codec, *map(sum, zip(known[1:], codec[1:], strict=True)))
+    return tuple(sorted(totals.values(), key=lambda codec: -codec.bytes))
 
 
-def _frequent(parts: Iterable[KeyTotal]) -> tuple[KeyTotal, ...]:
-    found: dict[tuple[bytes, int], KeyTotal] = {}
-    for part in parts:
-        known = found.get(part[:2])
-        found[part[:2]] = (
-            part if known is None else KeyTotal(*part[:2], *map(sum, zip(known[2:], part[2:], strict=True)))
+def _frequent(keys: Iterable[KeyTotal]) -> tuple[KeyTotal, ...]:
+    totals: dict[tuple[bytes, int], KeyTotal] = {}
+    for key in keys:
+        known = totals.get(key[:2])
+        totals[key[:2]] = key if known is None else KeyTotal(*key[:2], *map(sum, zip(known[2:], key[2:], strict=True)))
+    return tuple(sorted(totals.values(), key=lambda key: -key.records))
+
+
+def _producers(counts: Iterable[ProducerCounts]) -> tuple[ProducerCounts, ...]:
+    totals: dict[int, ProducerCounts] = {}
+    for producer_id, epochs, batches, records in counts:
+        known = totals.get(producer_id, ProducerCounts(producer_id, 0, 0, 0))
+        totals[producer_id] = ProducerCounts(
+            producer_id, max(known.epochs, epochs), known.batches + batches, known.records + records
         )
-    return tuple(sorted(found.values(), key=lambda key: -key.records))
-
-
-def _producers(parts: Iterable[ProducerCounts]) -> tuple[ProducerCounts, ...]:
-    found: dict[int, ProducerCounts] = {}
-    for part in parts:
-        known = found.get(part.producer_id, ProducerCounts(part.producer_id, 0, 0, 0))
-        found[part.producer_id] = ProducerCounts(
-            part.producer_id, max(known.epochs, part.epochs), known.batches + part.batches, known.records + part.records
-        )
-    return tuple(sorted(found.values(), key=lambda producer: -producer.records))
+    return tuple(sorted(totals.values(), key=lambda producer: -producer.records))

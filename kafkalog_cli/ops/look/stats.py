@@ -35,14 +35,14 @@ from kafkalog_cli.results import FLAT, Count, PathName, result
 
 DEFAULT_TOP = 5
 _MOST_DAMAGE = 100
-"""Damaged places of a partition that are reported one by one."""
+"""Damaged ranges of a partition that are reported one by one."""
 
 
 @dataclass(slots=True)
 class MeasuredPartition:
     """The contents of a partition, with the damage that was left out, and segments that could not be read.
 
-    `damage` has the first places; `damage_count` is the number of all.
+    `damage` has the first ranges; `damage_count` is the number of all.
     """
 
     partition: Partition
@@ -53,7 +53,7 @@ class MeasuredPartition:
     code: ExitCode = ExitCode.OK
 
     def add_damage(self, path: str, fault: Fault) -> None:
-        """Note a damaged place."""
+        """Add a damaged range."""
         self.damage_count += 1
         if len(self.damage) < _MOST_DAMAGE:
             self.damage.append((path, fault))
@@ -222,9 +222,9 @@ class ContentsCollector:
     def _take_producers(self, ids: Integers, epochs: Integers, counts: Integers) -> None:
         import numpy as np
 
-        pairs, places = np.unique(np.stack((ids, epochs)), axis=1, return_inverse=True)
-        batches = np.bincount(places.reshape(-1)).tolist()
-        records = np.bincount(places.reshape(-1), weights=counts).astype(np.int64).tolist()
+        pairs, pair_rows = np.unique(np.stack((ids, epochs)), axis=1, return_inverse=True)
+        batches = np.bincount(pair_rows.reshape(-1)).tolist()
+        records = np.bincount(pair_rows.reshape(-1), weights=counts).astype(np.int64).tolist()
         for producer_id, epoch, batch_count, record_count in zip(*pairs.tolist(), batches, records, strict=True):
             known = self._producers.get(producer_id)
             if known is None:
@@ -264,14 +264,14 @@ class ContentsCollector:
         self._take_largest(offsets, times, sizes)
         self._take_times(times[times != NO_TIMESTAMP])
 
-    def _count_keys(self, block: RecordBlock, wanted: Flags | None) -> None:
+    def _count_keys(self, block: RecordBlock, data_rows: Flags | None) -> None:
         import numpy as np
 
         records = block.records
         columns = (records.key_position, records.key_size, records.value_size)
         positions, key_sizes, value_sizes = (np.asarray(column, dtype=np.int64) for column in columns)
-        if wanted is not None:
-            positions, key_sizes, value_sizes = positions[wanted], key_sizes[wanted], value_sizes[wanted]
+        if data_rows is not None:
+            positions, key_sizes, value_sizes = positions[data_rows], key_sizes[data_rows], value_sizes[data_rows]
         known = key_sizes >= 0
         null_keys = len(known) - int(known.sum())
         positions, key_sizes, value_sizes = positions[known], key_sizes[known], value_sizes[known]

@@ -111,11 +111,11 @@ def by_log_dir(rows: Iterable[tuple[PartitionListing, Usage]]) -> Mapping[str, U
 def in_order(rows: Iterable[tuple[PartitionListing, Usage]], key: SortKey) -> list[tuple[PartitionListing, Usage]]:
     """Return the partitions, sorted."""
 
-    def place(row: tuple[PartitionListing, Usage]) -> tuple[int, str, int]:
+    def order(row: tuple[PartitionListing, Usage]) -> tuple[int, str, int]:
         directory = row[0].directory
         return row[1].rank(key), directory.shown_topic, directory.shown_partition
 
-    return sorted(rows, key=place)
+    return sorted(rows, key=order)
 
 
 def _parent_of(listing: PartitionListing) -> str:

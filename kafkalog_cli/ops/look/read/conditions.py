@@ -218,8 +218,8 @@ class Matcher:
         attributes, positions, sizes = batches.attributes, batches.position, batches.size_bytes
         found: list[Rows] = []
         for first, end in rows:
-            wanted = self._batches_with(chunk, range(first, end), attributes, positions, sizes)
-            for row in wanted:
+            candidates = self._batches_with(chunk, range(first, end), attributes, positions, sizes)
+            for row in candidates:
                 if found and found[-1][1] == row:
                     found[-1] = found[-1][0], row + 1
                 else:
@@ -268,59 +268,59 @@ class Matcher:
         columns = [*records.columns()[3:9], records.offset]
         buffer, found = block.buffer, []
         for row in rows:
-            place = [column[row] for column in columns]
-            if all(question(buffer, place) for question in self._questions):
+            fields = [column[row] for column in columns]
+            if all(question(buffer, fields) for question in self._questions):
                 found.append(row)
         return found
 
-    def _rows_with_value(self, block: RecordBlock, rows: Sequence[int], wanted: bytes) -> list[int]:
+    def _rows_with_value(self, block: RecordBlock, rows: Sequence[int], value: bytes) -> list[int]:
         """Search the bytes of all values at once, and then the single values only if something was found."""
         search, buffer = self._value.search, block.buffer
         begin, end = _part_with_values(block)
-        if end - begin <= _COPIED_BYTES and wanted not in bytes(buffer[begin:end]):
+        if end - begin <= _COPIED_BYTES and value not in bytes(buffer[begin:end]):
             return []
         positions, sizes = block.records.value_position, block.records.value_size
         return [
             row
             for row in rows
-            if sizes[row] >= len(wanted) and positions[row] != OUTSIDE
+            if sizes[row] >= len(value) and positions[row] != OUTSIDE
             if search(buffer, positions[row], positions[row] + sizes[row])
         ]
 
-    def _has_value(self, buffer: memoryview, place: Sequence[int]) -> bool:
-        at, size = place[2], place[3]
+    def _has_value(self, buffer: memoryview, fields: Sequence[int]) -> bool:
+        at, size = fields[2], fields[3]
         return size >= 0 and at != OUTSIDE and self._value.search(buffer, at, at + size) is not None
 
-    def _has_pattern(self, buffer: memoryview, place: Sequence[int]) -> bool:
+    def _has_pattern(self, buffer: memoryview, fields: Sequence[int]) -> bool:
         pattern = self._conditions.pattern
         assert pattern is not None
-        for at, size in ((place[0], place[1]), (place[2], place[3])):
+        for at, size in ((fields[0], fields[1]), (fields[2], fields[3])):
             data = view_of(buffer, at, size)
             if data is not None and pattern.search(data) is not None:
                 return True
         return False
 
-    def _has_headers(self, buffer: memoryview, place: Sequence[int]) -> bool:
-        if not place[5]:
+    def _has_headers(self, buffer: memoryview, fields: Sequence[int]) -> bool:
+        if not fields[5]:
             return False
-        headers = list(header_views(buffer, place[4], place[5]))
+        headers = list(header_views(buffer, fields[4], fields[5]))
         return all(any(condition.holds(*header) for header in headers) for condition in self._conditions.headers)
 
-    def _has_json(self, buffer: memoryview, place: Sequence[int]) -> bool:
+    def _has_json(self, buffer: memoryview, fields: Sequence[int]) -> bool:
         for of_key, at in ((True, 0), (False, 2)):
             conditions = [condition for condition in self._conditions.json if condition.of_key == of_key]
-            if conditions and not self._holds(conditions, buffer, place, at):
+            if conditions and not self._holds(conditions, buffer, fields, at):
                 return False
         return True
 
-    def _holds(self, conditions: Sequence[JsonCondition], buffer: memoryview, place: Sequence[int], at: int) -> bool:
+    def _holds(self, conditions: Sequence[JsonCondition], buffer: memoryview, fields: Sequence[int], at: int) -> bool:
         """Whether the conditions hold for the key (`at` 0) or the value (`at` 2)."""
-        data, what = view_of(buffer, place[at], place[at + 1]), "value" if at else "key"
+        data, what = view_of(buffer, fields[at], fields[at + 1]), "value" if at else "key"
         if data is None:
             return False
         found: Any = None
         if self._decoder is not None:
-            headers: Any = partial(header_views, buffer, place[4], place[5]) if place[5] else None
+            headers: Any = partial(header_views, buffer, fields[4], fields[5]) if fields[5] else None
             found = (self._decoder.value if at else self._decoder.key)(self._topic, data, headers)
         if found is None:
             try:
@@ -328,7 +328,7 @@ class Matcher:
             except ValueError as error:
                 found = Undecoded(str(error))
         if isinstance(found, Undecoded):
-            self.undecoded.add(what, found.reason, place[6])
+            self.undecoded.add(what, found.reason, fields[6])
             return False
         return all(condition.holds_of(found.value) for condition in conditions)
 

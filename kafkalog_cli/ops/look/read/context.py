@@ -94,7 +94,7 @@ class SurroundingRecords:
         self._waiting: deque[tuple[int, RecordBlock]] = deque(maxlen=before)
         self._waiting_bytes = 0
 
-    def shown(self, block: RecordBlock, matches: Sequence[int]) -> Iterator[FoundBlock]:
+    def to_print(self, block: RecordBlock, matches: Sequence[int]) -> Iterator[FoundBlock]:
         """Yield the records to show, as blocks of matches and of records around them.
 
         Records of a large block are valid as long as the block.
@@ -106,7 +106,7 @@ class SurroundingRecords:
             yield from around(self._shown_end, min(self._until, match))
             yield from around(max(self._shown_end, match - self._before), match)
             for record in chosen_records(block, [row]):
-                yield self._made(match, 1, record, is_match=True)
+                yield self._found_block(match, 1, record, is_match=True)
             self._until = match + 1 + self._after
         end = base + len(block.records)
         yield from around(self._shown_end, min(self._until, end))
@@ -134,13 +134,13 @@ class SurroundingRecords:
             return
         for number, waiting in self._waiting:
             if number >= first:  # `end` is above: earlier records are shown before a later match is met
-                yield self._made(number, 1, waiting, is_match=False)
+                yield self._found_block(number, 1, waiting, is_match=False)
         begin = max(first, self._seen)
         for record in chosen_records(block, range(begin - self._seen, end - self._seen)):
-            yield self._made(begin, len(record.records), record, is_match=False)
+            yield self._found_block(begin, len(record.records), record, is_match=False)
             begin += len(record.records)
 
-    def _made(self, first: int, count: int, block: RecordBlock, *, is_match: bool) -> FoundBlock:
+    def _found_block(self, first: int, count: int, block: RecordBlock, *, is_match: bool) -> FoundBlock:
         after_gap = 0 < self._shown_end < first
         self._shown_end = first + count
         return FoundBlock(block, is_match, after_gap)

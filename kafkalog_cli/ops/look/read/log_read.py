@@ -186,7 +186,7 @@ class SegmentRead:
 
     def _records(self, chunk: VisibleChunk, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock | Fault]:
         for block in blocks:
-            yield from self._shown(block, must_cut=chunk.is_cut or not self._log.request.is_whole)
+            yield from self._cut_block(block, must_cut=chunk.is_cut or not self._log.request.is_whole)
             if self._log.is_enough:
                 return
 
@@ -238,18 +238,18 @@ class SegmentRead:
     ) -> Iterator[tuple[VisibleChunk, Iterator[RecordBlock]] | Fault]:
         log, segment = self._log, self.segment
         with log.fs.open_read(segment.log.path) as file:
-            part = (0, file.size_bytes)
+            start, end = 0, file.size_bytes
             if not segment.is_v07:
-                end = None if log.end_offset == NO_END else log.end_offset
-                found = window(log.fs, segment, file, Range(log.first_offset, end))
+                end_offset = None if log.end_offset == NO_END else log.end_offset
+                found = window(log.fs, segment, file, Range(log.first_offset, end_offset))
                 if found is None:
                     return
-                part = found
-            visibility = log.visibility(segment, part[0])
+                start, end = found
+            visibility = log.visibility(segment, start)
             visibility.begin(segment.base_offset, self._end_offset)
             seven = segment.base_offset if segment.is_v07 else None
             reader = Scan(
-                file, DamagePolicy.RESYNC, start=part[0], end=part[1], limits=self._limits,
+                file, DamagePolicy.RESYNC, start=start, end=end, limits=self._limits,
                 v07_base_offset=seven, chunk_bytes=log.request.chunk_bytes,
             )  # fmt: skip
 
@@ -310,7 +310,7 @@ class SegmentRead:
             self._damage.fault(fault)
             yield fault
 
-    def _shown(self, block: RecordBlock, *, must_cut: bool) -> Iterator[RecordBlock | Fault]:
+    def _cut_block(self, block: RecordBlock, *, must_cut: bool) -> Iterator[RecordBlock | Fault]:
         log, request = self._log, self._log.request
         if not block.is_usual:
             if not block.records.all_valid():

@@ -160,7 +160,7 @@ class PartitionSearch:
                     yield block
                 else:
                     if len(block.records):
-                        yield from self._shown(block, copies=copies)
+                        yield from self._found_records(block, copies=copies)
                     yield None
                 if self._is_enough:
                     if is_damaged:  # a good record follows the damage, so a broker does not cut it off
@@ -171,7 +171,7 @@ class PartitionSearch:
     def _is_enough(self) -> bool:
         return self._request.first is not None and self.result.matches >= self._request.first and self._context.is_over
 
-    def _shown(self, block: RecordBlock, *, copies: bool) -> Iterator[FoundBlock]:
+    def _found_records(self, block: RecordBlock, *, copies: bool) -> Iterator[FoundBlock]:
         """Yield the records of a block to show, and count the matches."""
         request = self._request
         rows = self._matcher.rows(block)
@@ -183,7 +183,7 @@ class PartitionSearch:
         if request.only_counts:
             return
         if request.has_context:
-            yield from self._context.shown(block, rows)
+            yield from self._context.to_print(block, rows)
         elif rows and len(rows) == len(block.records) and not copies:
             yield FoundBlock(replace(block, faults={}))
         else:

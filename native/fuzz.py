@@ -371,8 +371,8 @@ class Fuzz:
         chance, native = self.chance, self.native
         if chance.randrange(2):
             log = mutated(chance, "".join(chance.choices(CHARACTERS, k=chance.randrange(80))).encode(), most=1)
-        at = chance.randrange(len(log) + 1)
-        size = chance.randrange(min(2000, len(log) - at) + 1)
+        at = chance.choice([0, chance.randrange(len(log) + 1)])
+        size = chance.randrange(min(chance.choice([40, 2000]), len(log) - at) + 1)
         record = [0] * native.RECORD_COLUMNS
         record[5:7] = at, size
         batch, form = [0] * native.BATCH_COLUMNS, chance.randrange(8)

@@ -261,7 +261,7 @@ static inline Block block_at(const uint8_t *p)
  * 0 if this is not certain. */
 FOR_EACH_SET int copy_usual(uint8_t *o, const uint8_t *p, int64_t size, Plain set)
 {
-    if (size < BLOCK || size > MOST_AT_ONCE)
+    if (size < BLOCK + 2 || size > MOST_AT_ONCE) /* two bytes before the last block are read */
         return 0;
     const uint8_t *last = p + size - BLOCK;
     Block x = block_at(p), high = x, unplain = unplain_of(x, set);

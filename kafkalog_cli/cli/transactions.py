@@ -1,6 +1,6 @@
 """`kafkalog transactions`: transactional ids, and the transactions that are open in logs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 from typer import Context
@@ -98,57 +98,43 @@ _MOST_LATE = 1000
 
 
 def write_transactions(out: ResultStream, results: Iterable[TransactionalId | OpenInLog]) -> None:
-    """Write the tables, and the commands that end hanging transactions."""
-    ids = _IdTables(out)
+    """Write the tables, the ids that are past their timeout, and the commands that end hanging transactions."""
+    rows: list[TransactionalId] = []
     in_logs: list[OpenInLog] = []
+    late: list[str] = []
+    has_ids, late_count = False, 0
     for result in results:
-        if isinstance(result, TransactionalId):
-            ids.take(result)
-        else:
+        if isinstance(result, OpenInLog):
             in_logs.append(result)
-    ids.write()
+            continue
+        has_ids = True
+        rows.append(result)
+        if result.times_out_at_ms is not None and result.times_out_at_ms < result.now_ms:
+            late_count += 1
+            late += [result.transactional_id] if late_count <= _MOST_LATE else []
+        if len(rows) == _MOST_TABLE_ROWS:
+            write_table(out, _ID_COLUMNS, rows)
+            rows.clear()
+    if rows:
+        write_table(out, _ID_COLUMNS, rows)
     if in_logs:
-        out.write("\n" if ids.count else "")
+        out.write("\n" if has_ids else "")
         write_table(out, _LOG_COLUMNS, in_logs)
-    lines = [f"past its timeout, so that a coordinator aborts it: {name}" for name in ids.late]
-    if ids.late_count > len(ids.late):
-        lines.append(f"{ids.late_count - len(ids.late)} more transactional ids are past their timeout")
-    for transaction in in_logs:
-        if transaction.end_command is not None:
-            partition = f"{transaction.topic}-{transaction.partition}"
-            lines.append(f"{partition}: hanging. When the broker runs, this ends it:")
-            lines.append(f"  {transaction.end_command}")
-    if not ids.count and not in_logs:
-        lines.append("no transactions")
-    separator = "\n" if lines and (ids.count or in_logs) else ""
+    lines = [*_sentences(late, late_count, in_logs)] if has_ids or in_logs else ["no transactions"]
+    separator = "\n" if lines and (has_ids or in_logs) else ""
     out.write(separator + "".join(f"{printable(line)}\n" for line in lines))
 
 
-class _IdTables:
-    """Writes transactional ids as tables. `late` are the first ids past their timeout, of `late_count`."""
-
-    def __init__(self, out: ResultStream) -> None:
-        self.count = self.late_count = 0
-        self.late: list[str] = []
-        self._out = out
-        self._rows: list[TransactionalId] = []
-
-    def take(self, row: TransactionalId) -> None:
-        """Take a transactional id."""
-        self.count += 1
-        self._rows.append(row)
-        if row.times_out_at_ms is not None and row.times_out_at_ms < row.now_ms:
-            self.late_count += 1
-            if self.late_count <= _MOST_LATE:
-                self.late.append(row.transactional_id)
-        if len(self._rows) == _MOST_TABLE_ROWS:
-            self.write()
-
-    def write(self) -> None:
-        """Write the ids since the last table."""
-        if self._rows:
-            write_table(self._out, _ID_COLUMNS, self._rows)
-        self._rows = []
+def _sentences(late: Sequence[str], late_count: int, in_logs: Sequence[OpenInLog]) -> Iterator[str]:
+    """Yield what is due: ids past their timeout, and the commands that end hanging transactions."""
+    for name in late:
+        yield f"past its timeout, so that a coordinator aborts it: {name}"
+    if late_count > len(late):
+        yield f"{late_count - len(late)} more transactional ids are past their timeout"
+    for transaction in in_logs:
+        if transaction.end_command is not None:
+            yield f"{transaction.topic}-{transaction.partition}: hanging. When the broker runs, this ends it:"
+            yield f"  {transaction.end_command}"
 
 
 def _partitions(row: TransactionalId) -> str:

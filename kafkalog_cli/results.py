@@ -130,8 +130,8 @@ class _Attribute:
     def __init__(self, read: _Function) -> None:
         self._read = read
 
-    def __get__(self, found: Any, kind: type | None = None) -> Any:
-        return self if found is None else self._read(found)
+    def __get__(self, instance: Any, kind: type | None = None) -> Any:
+        return self if instance is None else self._read(instance)
 
 
 def of(path: str | _Function) -> Any:
@@ -143,20 +143,20 @@ def of(path: str | _Function) -> Any:
 
 
 def _reader(names: Sequence[str]) -> _Function:
-    def read(found: Any) -> Any:
+    def read(value: Any) -> Any:
         for name in names:
-            if found is None:
+            if value is None:
                 break
-            found = getattr(found, name)
-        return found
+            value = getattr(value, name)
+        return value
 
     return read
 
 
 def each(make: _Function, path: str) -> Any:
     """Return a field that is a list: what `make` returns for each of the values at the path."""
-    read = _reader(path.split("."))
-    return of(lambda found: [make(value) for value in read(found)])
+    values_of = _reader(path.split("."))
+    return of(lambda found: [make(value) for value in values_of(found)])
 
 
 GIVEN: Any = None
@@ -217,12 +217,12 @@ def is_result(kind: Any) -> bool:
 @cache
 def fields_of(kind: Any) -> tuple[Field, ...]:
     """Return the fields of a result, in their order."""
-    found: list[Field] = []
+    fields: list[Field] = []
     for field in _fields(kind):
         before = next((note.name for note in field.notes if isinstance(note, Before)), None)
-        at = next((at for at, one in enumerate(found) if one.name == before), len(found))
-        found.insert(at, field)
-    return tuple(found)
+        at = next((at for at, other in enumerate(fields) if other.name == before), len(fields))
+        fields.insert(at, field)
+    return tuple(fields)
 
 
 def _fields(kind: type) -> Iterator[Field]:
@@ -252,9 +252,9 @@ def _fields(kind: type) -> Iterator[Field]:
 def _hints(kind: type) -> Iterator[tuple[str, Any]]:
     yield from get_type_hints(kind, include_extras=True).items()
     for parent in reversed(kind.__mro__):
-        for name, one in vars(parent).items():
-            if isinstance(one, property) and _is_annotated(one.fget.__annotations__.get("return")):
-                yield name, get_type_hints(one.fget, include_extras=True)["return"]
+        for name, member in vars(parent).items():
+            if isinstance(member, property) and _is_annotated(member.fget.__annotations__.get("return")):
+                yield name, get_type_hints(member.fget, include_extras=True)["return"]
 
 
 def not_none(type_: Any) -> list[Any]:
@@ -274,8 +274,8 @@ def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _then(first: _Function, second: _Function, without: Any) -> _Function:
-    def read(found: Any) -> Any:
-        value = first(found)
+    def read(instance: Any) -> Any:
+        value = first(instance)
         return without if value is None else second(value)
 
     return read
@@ -299,8 +299,8 @@ def _of_type(type_: Any, notes: tuple[Any, ...]) -> _Function | None:
         return PathText
     origin, parts = get_origin(type_), get_args(type_)
     if origin in (Union, UnionType):
-        found = [_conversion(*split(part)) for part in not_none(type_)]
-        return next(filter(None, found), None)
+        conversions = [_conversion(*split(part)) for part in not_none(type_)]
+        return next(filter(None, conversions), None)
     if is_result(type_) or is_result(origin):
         return object_of
     if origin is None or not parts or not isinstance(origin, type) or issubclass(origin, Mapping):
@@ -311,11 +311,11 @@ def _of_type(type_: Any, notes: tuple[Any, ...]) -> _Function | None:
     return lambda values: [*map(convert, values)]
 
 
-def object_of(found: Any, /, **given: object) -> dict[str, Any]:
+def object_of(instance: Any, /, **given: object) -> dict[str, Any]:
     """Return the fields of a result; those that are `given` do not come from its attributes. ABSENT: no such field."""
     values: dict[str, Any] = {}
-    for name, _, notes, read, convert in fields_of(found.__class__):
-        value = given[name] if name in given else read(found)
+    for name, _, notes, read, convert in fields_of(instance.__class__):
+        value = given[name] if name in given else read(instance)
         if value is ABSENT or (value is None and ABSENT in notes):
             continue
         values[name] = value if convert is None else convert(value)

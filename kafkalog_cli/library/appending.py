@@ -45,13 +45,13 @@ def new_partition(fs: WritableFilesystem, path: str, topic_id: str | None) -> Ne
     """
     if topic_id is not None and not is_topic_id(topic_id):
         raise UsageError(reason=f"topic_id {topic_id!r} is not a topic id")
-    found = partition_to_make(fs, path)
-    if found is None and is_left_empty(fs, path, topic_id):
-        found = open_partition(fs, path)
-    if found is None:
+    partition = partition_to_make(fs, path)
+    if partition is None and is_left_empty(fs, path, topic_id):
+        partition = open_partition(fs, path)
+    if partition is None:
         reason = "it has records or another topic id, its name is not a partition name, or there is no directory for it"
         raise UsageError(reason=f"{path} cannot be made: {reason}")
-    return NewPartition(found, topic_id)
+    return NewPartition(partition, topic_id)
 
 
 def append_arrow(
@@ -66,11 +66,11 @@ def append_arrow(
     call = Call("append", partition.path, {**options, "observer": Observer(Context(fs), unheard=_MADE)})
     failed: list[OSError] = []
     own = AppendOptions(writing, topic_id=None if new is None else new.topic_id)
-    appending = Appending(call, own, ArrowInput(_noted(_parts(data), failed)))
+    appending = Appending(call, own, ArrowInput(_keep_errors(_record_batches(data), failed)))
     appending.take(partition, is_new=new is not None)
     run = appending.append([partition])
     for error in run.errors:
-        raise next((one for one in failed if one is error.__cause__), error)
+        raise next((cause for cause in failed if cause is error.__cause__), error)
     plan, done = run.results[0].plan, run.results[0].done
     if plan.appended is None:
         raise Refused(path=plan.remarks[0].path, reason=plan.remarks[0].message)
@@ -83,7 +83,7 @@ _MADE = frozenset({"new-partition"})
 """Notes that a program expects, since it has asked for a new partition."""
 
 
-def _parts(data: Any) -> Iterable[Any]:
+def _record_batches(data: Any) -> Iterable[Any]:
     import pyarrow as pa
 
     if isinstance(data, pa.Table):
@@ -92,10 +92,10 @@ def _parts(data: Any) -> Iterable[Any]:
     return [data] if isinstance(data, pa.RecordBatch) else data
 
 
-def _noted(parts: Iterable[Any], failed: list[OSError]) -> Iterator[Any]:
-    """Yield the parts, and note an OSError of the program's own iterator: it is raised as it is."""
+def _keep_errors(batches: Iterable[Any], failed: list[OSError]) -> Iterator[Any]:
+    """Yield the batches, and keep an OSError of the program's own iterator: it is raised as it is."""
     try:
-        yield from parts
+        yield from batches
     except OSError as error:
         failed.append(error)
         raise

@@ -171,16 +171,20 @@ class PartitionLog(OnPath):
         schema = record_schema(columns)
         decoding = Decoding.of_words(key_format, value_format, None if schemas is None else fspath(schemas))
         log = self._read(from_offset, from_time, to_offset, until, max_records, isolation, limits)
-        parts = self._parts(log, schema, on_damage) if not decoding else self._decoded(log, schema, on_damage, decoding)
+        parts = (
+            self._batches_of(log, schema, on_damage)
+            if not decoding
+            else self._decoded(log, schema, on_damage, decoding)
+        )
         yield from parts
 
-    def _parts(self, log: LogRead, schema: pa.Schema, on_damage: OnDamage | None) -> Iterator[pa.RecordBatch]:
+    def _batches_of(self, log: LogRead, schema: pa.Schema, on_damage: OnDamage | None) -> Iterator[pa.RecordBatch]:
         for segment in log.segments():
-            for found in segment.blocks():
-                if isinstance(found, Fault):
-                    _tell(segment.segment.log.path, found, on_damage)
-                elif len(found.records):
-                    yield from record_batches(found, schema)
+            for block in segment.blocks():
+                if isinstance(block, Fault):
+                    _report_damage(segment.segment.log.path, block, on_damage)
+                elif len(block.records):
+                    yield from record_batches(block, schema)
                 _warn(log)
         _warn(log)
 
@@ -194,11 +198,11 @@ class PartitionLog(OnPath):
         assert decoder is not None
         decoded = DecodedColumns(decoder, self.topic)
         needed = record_schema(list(dict.fromkeys((*schema.names, *decoding.columns, *NEEDED))))
-        for part in self._parts(log, needed, on_damage):
-            found = part.select(schema.names)
+        for batch in self._batches_of(log, needed, on_damage):
+            decoded_batch = batch.select(schema.names)
             for name in decoding.columns:
-                found = found.append_column(DECODED[name], decoded.texts(part, name))
-            yield found
+                decoded_batch = decoded_batch.append_column(DECODED[name], decoded.texts(batch, name))
+            yield decoded_batch
         for failures in decoded.undecoded.failures():
             warn(failures.message, self.path)
 
@@ -217,11 +221,11 @@ class PartitionLog(OnPath):
         """
         log = self._read(from_offset, None, to_offset, None, None, isolation, limits)
         for segment in log.segments():
-            for found in segment.chunks():
-                if isinstance(found, Fault):
-                    _tell(segment.segment.log.path, found, on_damage)
-                elif len(found.batches):
-                    yield arrow_of_batches(found.batches)
+            for chunk in segment.chunks():
+                if isinstance(chunk, Fault):
+                    _report_damage(segment.segment.log.path, chunk, on_damage)
+                elif len(chunk.batches):
+                    yield arrow_of_batches(chunk.batches)
                 _warn(log)
         _warn(log)
 
@@ -326,9 +330,9 @@ class LogDirectory(OnPath, Sequence[PartitionLog]):
 
     def partition(self, topic: str, number: int = 0) -> PartitionLog:
         """Return one partition. Raises KeyError."""
-        for found in self._partitions:
-            if (found.topic, found.partition) == (topic, number):
-                return found
+        for log in self._partitions:
+            if (log.topic, log.partition) == (topic, number):
+                return log
         raise KeyError((topic, number))
 
 
@@ -338,16 +342,16 @@ def open_logs(path: str | PathLike[str]) -> LogDirectory:
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
     text = fspath(path)
-    found = select_partitions(RealFilesystem(), [text], Selection())
-    return LogDirectory(text, [PartitionLog(partition) for partition in found])
+    partitions = select_partitions(RealFilesystem(), [text], Selection())
+    return LogDirectory(text, [PartitionLog(partition) for partition in partitions])
 
 
 def open_partition(path: str | PathLike[str]) -> PartitionLog:
     """Return the partition in a directory. Raises as `open_logs`, and UsageError if there are several."""
-    found = open_logs(path)
-    if len(found) != 1:
-        raise UsageError(reason=f"{found.path} holds {len(found)} partitions: kl.open() has them all")
-    partition: PartitionLog = found[0]
+    logs = open_logs(path)
+    if len(logs) != 1:
+        raise UsageError(reason=f"{logs.path} holds {len(logs)} partitions: kl.open() has them all")
+    partition: PartitionLog = logs[0]
     return partition
 
 
@@ -364,7 +368,7 @@ def new_partition(path: str | PathLike[str], topic_id: str | None = None) -> Par
     return PartitionLog(new.partition, new)
 
 
-def _tell(path: str, fault: Fault, on_damage: OnDamage | None) -> None:
+def _report_damage(path: str, fault: Fault, on_damage: OnDamage | None) -> None:
     damage = damaged_log(path, fault)
     if on_damage is None:
         raise damage

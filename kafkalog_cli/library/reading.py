@@ -102,12 +102,12 @@ def find(  # noqa: PLR0913
         parse_regex,
     )
 
-    wanted = tuple(HeaderCondition(name.encode(), _as_bytes(one)) for name, one in (headers or {}).items())
+    header_conditions = tuple(HeaderCondition(name.encode(), _as_bytes(text)) for name, text in (headers or {}).items())
     decoding = Decoding.of_words(key_format, value_format, None if schemas is None else fspath(schemas))
     conditions = Conditions(
         _wanted_key(key, decoding), _as_bytes(value), ignore_case,
         parse_regex(regex, ignores_case=ignore_case) if isinstance(regex, str) else regex,
-        wanted, tuple(parse_json_condition(one, has_keys=key_format is not None) for one in json),
+        header_conditions, tuple(parse_json_condition(text, has_keys=key_format is not None) for text in json),
     )  # fmt: skip
     start = Start.EARLIEST if from_offset is None else from_offset
     read = ReadRequest(
@@ -115,11 +115,11 @@ def find(  # noqa: PLR0913
     )  # fmt: skip
     request = FindRequest(conditions, read, first, last, before, after)
     fs = RealFilesystem()
-    chosen = select_served(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
-    decoder, notes = decoding.decoder(fs, [one.path for one in chosen])
+    selected = select_served(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
+    decoder, notes = decoding.decoder(fs, [partition.path for partition in selected])
     for note in notes:
         warn(note.message, note.path)
-    return _found(fs, chosen, replace(request, decoder=decoder), jobs)
+    return _iterate_records(fs, selected, replace(request, decoder=decoder), jobs)
 
 
 def _wanted_key(key: bytes | str | float | UUID | None, decoding: Decoding) -> WantedKey | None:
@@ -138,39 +138,41 @@ def _pairs(headers: tuple[Header, ...]) -> list[tuple[bytes, bytes | None]]:
     return [(one.key, one.value) for one in headers]
 
 
-def _json_value(found: DecodedContents | Undecoded | None) -> Any:
-    return found.value if isinstance(found, DecodedContents) else None
+def _json_value(decoded: DecodedContents | Undecoded | None) -> Any:
+    return decoded.value if isinstance(decoded, DecodedContents) else None
 
 
 def _as_bytes(text: bytes | str | None) -> bytes | None:
     return text.encode() if isinstance(text, str) else text
 
 
-def _found(fs: RealFilesystem, chosen: Sequence[Partition], request: FindRequest, jobs: int) -> Iterator[FoundRecord]:
+def _iterate_records(
+    fs: RealFilesystem, selected: Sequence[Partition], request: FindRequest, jobs: int
+) -> Iterator[FoundRecord]:
     from kafkalog_cli.ops.look.read.events import DamagedPart, FoundRecords, NotRead
     from kafkalog_cli.ops.look.read.search import SearchedPartition, find_records
 
-    done, decoder = 0, request.decoder
-    for event in find_records(fs, chosen, request, jobs=jobs):
+    number, decoder = 0, request.decoder
+    for event in find_records(fs, selected, request, jobs=jobs):
         if isinstance(event, FoundRecords):
-            partition = chosen[done]
-            for one in event.found.block.rows():
+            partition = selected[number]
+            for record in event.found.block.rows():
                 key = value = None
                 if decoder is not None:
-                    headers = partial(_pairs, one.headers)
-                    key = _json_value(decoder.key(partition.topic, _view(one.key), headers))
-                    value = _json_value(decoder.value(partition.topic, _view(one.value), headers))
-                timestamp = None if one.timestamp == NO_TIMESTAMP else one.timestamp
+                    headers = partial(_pairs, record.headers)
+                    key = _json_value(decoder.key(partition.topic, _view(record.key), headers))
+                    value = _json_value(decoder.value(partition.topic, _view(record.value), headers))
+                timestamp = None if record.timestamp == NO_TIMESTAMP else record.timestamp
                 yield FoundRecord(
-                    partition.path, partition.topic, partition.number, one.offset, timestamp, one.key, one.value,
-                    one.headers, event.found.is_match, key, value,
+                    partition.path, partition.topic, partition.number, record.offset, timestamp, record.key,
+                    record.value, record.headers, event.found.is_match, key, value,
                 )  # fmt: skip
         elif isinstance(event, DamagedPart):
             warn(event.fault.message, event.path)
         elif isinstance(event, NotRead):
             raise event.error
         elif isinstance(event, SearchedPartition):
-            done += 1
+            number += 1
         else:
             warn(event.message, event.path)
 
@@ -192,16 +194,16 @@ def stats(  # noqa: PLR0913
     from kafkalog_cli.ops.look.stats import measure_partitions
 
     fs = RealFilesystem()
-    chosen = select_served(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
-    found = list(measure_partitions(fs, chosen, top=top, limits=limits, jobs=jobs))
+    selected = select_served(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
+    results = list(measure_partitions(fs, selected, top=top, limits=limits, jobs=jobs))
     errors: list[KafkalogError] = []
-    for one in found:
-        for path, fault in one.damage:
+    for result in results:
+        for path, fault in result.damage:
             warn(fault.message, path)
-        for path, error in one.not_read:
+        for path, error in result.not_read:
             known = isinstance(error, KafkalogError)
             errors.append(error if known else Unreadable(path=path, reason=str(error)))  # type: ignore[arg-type]
-    return Run(combined_exit_code([one.code for one in found]), tuple(found), tuple(errors))
+    return Run(combined_exit_code([result.code for result in results]), tuple(results), tuple(errors))
 
 
 def replay(  # noqa: PLR0913
@@ -250,13 +252,13 @@ def replay(  # noqa: PLR0913
         warn(note.message, note.path)
 
     cluster = KafkaCluster(to, client) if isinstance(to, str) else to
-    one = Replay(Context(), request, cluster, report)
-    for note in one.notes:
+    job = Replay(Context(), request, cluster, report)
+    for note in job.notes:
         report(note)
     results: list[ReplayedPartition | ReplayedOffset] = []
     errors: list[KafkalogError] = []
-    codes = list(one.codes)
-    for outcome in one.run():
+    codes = list(job.codes)
+    for outcome in job.run():
         if isinstance(outcome, ClusterError):
             errors.append(outcome)
             codes.append(outcome.exit_code)

@@ -59,13 +59,13 @@ def cluster(
     """
     from kafkalog_cli.ops.cluster.cluster import describe_cluster
 
-    found = describe_cluster(
+    description = describe_cluster(
         RealFilesystem(), path_texts(paths), text_of(metadata), _point(at), _point(since),
         topics=frozenset(topics),
     )  # fmt: skip
-    for note in found.notes:
+    for note in description.notes:
         warn(note.message, note.path)
-    return found
+    return description
 
 
 def _point(point: Time) -> MetadataPoint | None:
@@ -103,10 +103,10 @@ def doctor(  # noqa: PLR0913 options
     from kafkalog_cli.ops.choices import Level
 
     options: VerbOptions = {"broker_config": broker_config, "metadata": metadata, "now": now}
-    (found,) = examine(Context(), options, [fspath(path)], text, Level(level))
-    for note in found.notes:
+    (examination,) = examine(Context(), options, [fspath(path)], text, Level(level))
+    for note in examination.notes:
         warn(note.message, note.path)
-    return found
+    return examination
 
 
 def groups(
@@ -127,8 +127,8 @@ def groups(
 
     log_dirs = Copies(RealFilesystem(), path_texts(paths), text_of(metadata))
     retention = offsets_retention(log_dirs.fs, text_of(broker_config))
-    found = describe_groups(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention))
-    return _without_session(found, log_dirs)
+    descriptions = describe_groups(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention))
+    return _without_session(descriptions, log_dirs)
 
 
 def group_history(
@@ -149,8 +149,8 @@ def group_history(
 
     log_dirs = Copies(RealFilesystem(), path_texts(paths), text_of(metadata))
     retention = offsets_retention(log_dirs.fs, text_of(broker_config))
-    found = changes(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention))
-    return _without_session(found, log_dirs)
+    history = changes(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention))
+    return _without_session(history, log_dirs)
 
 
 def transactions(
@@ -170,13 +170,15 @@ def transactions(
 
     log_dirs = Copies(RealFilesystem(), path_texts(paths), text_of(metadata))
     now_ms = epoch_ms(now, is_clock=True)
-    found = find_transactions(log_dirs, Context().now_ms() if now_ms is None else now_ms, max_transaction_timeout_ms)
-    return _without_session(found, log_dirs)
+    open_or_ended = find_transactions(
+        log_dirs, Context().now_ms() if now_ms is None else now_ms, max_transaction_timeout_ms
+    )
+    return _without_session(open_or_ended, log_dirs)
 
 
 def _without_session(results: Iterable[ResultT], log_dirs: Copies) -> Run[ResultT]:
     """Return the outcome of a verb that only reads; its notes are LogWarnings too."""
-    found = tuple(results)
+    values = tuple(results)
     for note in log_dirs.notes:
         warn(note.message, note.path)
-    return Run(combined_exit_code(log_dirs.codes), found, notes=tuple(log_dirs.notes))
+    return Run(combined_exit_code(log_dirs.codes), values, notes=tuple(log_dirs.notes))

@@ -52,10 +52,10 @@ def as_typed(word: str) -> str:
         from shlex import quote
 
         return quote(word)
-    return f"$'{''.join(map(_escaped, word))}'"
+    return f"$'{''.join(map(_escape, word))}'"
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character.isprintable() and character not in "`'\\":
         return character
     how = "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass"

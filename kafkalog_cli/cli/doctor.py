@@ -163,15 +163,15 @@ class DoctorText:
                 yield self._paint.heading(title)
                 yield from lines
 
-    def _wrapped(self, text: str, indent: str) -> str:
+    def _wrap(self, text: str, indent: str) -> str:
         return self._paint.wrapped(printable(text), indent=indent)
 
     def _broker_lines(self, lines: tuple[Recognised, ...]) -> Iterator[str]:
         for line in lines:
             like = "" if line.is_exact else ", of which the line has a part"
-            yield self._wrapped(f"  {line.text.text.strip().replace('{}', '…')}{like}", "    ")
-            yield self._wrapped(f"    {line.message.meaning}", "    ")
-            yield self._wrapped(f"    Risk: {line.message.at_stake}", "    ")
+            yield self._wrap(f"  {line.text.text.strip().replace('{}', '…')}{like}", "    ")
+            yield self._wrap(f"    {line.message.meaning}", "    ")
+            yield self._wrap(f"    Risk: {line.message.at_stake}", "    ")
             yield f"    Page: {_PAGES}/{line.message.slug}.md"
 
     def _steps(self, examination: Examination) -> Iterator[str]:
@@ -181,7 +181,7 @@ class DoctorText:
 
     def _step(self, number: int, step: StartStep, log_dir: str) -> str:
         word = _ACTIONS[step.action]
-        text = self._wrapped(f"  {number}. {word}: {_below(step.path, log_dir)}: {step.message}", "     ")
+        text = self._wrap(f"  {number}. {word}: {_below(step.path, log_dir)}: {step.message}", "     ")
         if step.loses_data or step.ends_start:
             return self._paint.coloured(text, word, self._paint.bad)
         return text
@@ -200,7 +200,7 @@ class DoctorText:
         where = "" if finding.position is None else f" at byte {finding.position}"
         word = finding.severity.value
         path = _below(finding.path, log_dir)
-        text = self._wrapped(f"  {word}: {path}{where}: {finding.message} [{finding.kind.value}]", "    ")
+        text = self._wrap(f"  {word}: {path}{where}: {finding.message} [{finding.kind.value}]", "    ")
         bad = finding.severity is Severity.CORRUPTION
         return self._paint.coloured(text, word, self._paint.bad if bad else self._paint.warning)
 
@@ -211,15 +211,15 @@ class DoctorText:
 
     def _command(self, number: int, command: NextCommand) -> list[str]:
         if not command.argv:
-            return [self._wrapped(f"  {number}. by hand: {command.why}", "     ")]
+            return [self._wrap(f"  {number}. by hand: {command.why}", "     ")]
         effect = _EFFECTS[command.effect] + (f": {command.undo}" if command.undo else "")
-        reason = self._wrapped(f"     {command.why}", "     ")
+        reason = self._wrap(f"     {command.why}", "     ")
         return [f"  {number}. {printable(command.line)}", self._effect(effect, command), reason]
 
     def _effect(self, effect: str, command: NextCommand) -> str:
         paint: Paint = self._paint
         colours = {Effect.REVERSIBLE: paint.warning, Effect.PERMANENT: paint.bad}
-        text = self._wrapped(f"     {effect}", "       ")
+        text = self._wrap(f"     {effect}", "       ")
         return paint.coloured(text, _EFFECTS[command.effect], colours.get(command.effect, paint.fine))
 
 

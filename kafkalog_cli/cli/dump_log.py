@@ -255,7 +255,7 @@ class Dump:
     def file(self, path: str) -> None:
         """Dump a file by its suffix."""
         run = self._run
-        self._title(f"Dumping {self._shown(path)}\n")
+        self._title(f"Dumping {self._show_path(path)}\n")
         name = path.rpartition("/")[2]
         suffix = name[name.rindex(".") :] if "." in name else ""
         run.lock_warnings.about_partitions(_directory(path))
@@ -268,7 +268,7 @@ class Dump:
                 self._fail(path, None, "not a file of a log directory: its name has no suffix")
             else:
                 run.out.flush()
-                run.messages.mirrored([f"Ignoring unknown file {self._shown(path)}\n"])
+                run.messages.mirrored([f"Ignoring unknown file {self._show_path(path)}\n"])
         except BrokenPipeError:
             raise
         except (KafkalogError, OSError) as error:
@@ -283,7 +283,7 @@ class Dump:
         if run.lines is not None:
             self._sidecar_objects(path, run.lines)
         sidecars = Sidecars(
-            run.fs, self.reports, self._shown, self._limits, tool.max_message_size,
+            run.fs, self.reports, self._show_path, self._limits, tool.max_message_size,
             tool.index_sanity_check, tool.verify_index_only,
         )  # fmt: skip
         for line in sidecars.text(path, suffix):  # of JSON output too: for the problems on stderr
@@ -348,7 +348,7 @@ class Dump:
             if self._options.strict:
                 code = dump.damage.exit_code(self._run.fs, file, dump.valid_bytes, self._limits)
                 self._run.codes[-1] = code or self._run.codes[-1]
-        self.reports.add_gaps(self._shown(java_absolute_path(path)), known_gaps)
+        self.reports.add_gaps(self._show_path(java_absolute_path(path)), known_gaps)
 
     def _print_objects(self, path: str, dump: SegmentDump, name: str) -> None:
         from kafkalog_cli.output.decoded_values import DecodedValues
@@ -471,7 +471,7 @@ class Dump:
             decoder = ClassDecoder(DECODERS[key], DECODERS[value])
         return redacting_decoder(decoder, self._redaction) if self._redaction else decoder
 
-    def _shown(self, path: str) -> str:
+    def _show_path(self, path: str) -> str:
         """Return the path as the real tool prints it; on a terminal without control characters."""
         return printable(path) if self._run.out.is_terminal or self._run.messages.is_terminal else path
 

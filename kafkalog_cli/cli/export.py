@@ -176,14 +176,14 @@ def _write_objects(lines: JsonLines, result: ExportResult, output: str) -> dict[
 def _lines(files: Sequence[MadeFile], seconds: float) -> Iterator[str]:
     """Yield a line per topic, and the sum of several; the last has the duration of the run."""
     by_topic = groupby(sorted(files, key=lambda file: file.topic), key=lambda file: file.topic)
-    lines = [f"{printable(topic)}: {_counted([*group])}" for topic, group in by_topic]
+    lines = [f"{printable(topic)}: {_sum_of([*group])}" for topic, group in by_topic]
     if len(lines) != 1:
-        lines.append(f"{len(lines)} topics: {_counted(files)}")
+        lines.append(f"{len(lines)} topics: {_sum_of(files)}")
     lines[-1] += f", {spent(seconds)}"
     yield from lines
 
 
-def _counted(files: Sequence[MadeFile]) -> str:
+def _sum_of(files: Sequence[MadeFile]) -> str:
     records, size_bytes = sum(file.records for file in files), sum(file.size_bytes for file in files)
     partitions = len({(file.topic, file.partition) for file in files})
     where = f"{counted(partitions, 'partition')} in {counted(len(files), 'file')}"

@@ -261,25 +261,25 @@ class _Coloured(NamedTuple):
     def _text(self, name: str, buffer: memoryview, row: Row) -> bytes | None:
         if name == "headers":
             headers = header_views(buffer, row[7], row[8])
-            texts = (f"{printable(java_string(bytes(key)))}:{self._shown(value)}" for key, value in headers)
+            texts = (f"{printable(java_string(bytes(key)))}:{self._highlight(value)}" for key, value in headers)
             return ",".join(texts).encode() if row[8] else None
         if self.values is not None:
             text = decoded_text(self.values, name, buffer, row, escape=True)
             if text is not None:
                 return text
         data = view_of(buffer, *(row[3:5] if name == "key" else row[5:7]))
-        return self._shown(data).encode()
+        return self._highlight(data).encode()
 
-    def _shown(self, view: memoryview | None) -> str:
+    def _highlight(self, view: memoryview | None) -> str:
         if view is None:
             return "null"
         data, texts, done = bytes(view), [], 0
         for begin, end in self.conditions.spans(data):
             first, last = _whole_characters(data, max(begin, done), max(end, done))
             if first < last:
-                texts += [_escaped(data[done:first]), self.paint.bad(_escaped(data[first:last]))]
+                texts += [_escape(data[done:first]), self.paint.bad(_escape(data[first:last]))]
                 done = last
-        return "".join([*texts, _escaped(data[done:])])
+        return "".join([*texts, _escape(data[done:])])
 
 
 def _whole_characters(data: bytes, begin: int, end: int) -> tuple[int, int]:
@@ -291,5 +291,5 @@ def _whole_characters(data: bytes, begin: int, end: int) -> tuple[int, int]:
     return begin, end
 
 
-def _escaped(data: bytes) -> str:
+def _escape(data: bytes) -> str:
     return printable(data.decode("utf-8", "replace"))

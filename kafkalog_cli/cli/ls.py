@@ -218,7 +218,7 @@ class LsRun:
 
     def _print_usage(self) -> None:
         """Print what fills the disk, and add its sums to the summary."""
-        run, rows, freeable = self._run, [], self._freeable()
+        run, rows, freeable = self._run, [], self._plan_removals()
         for partition in self._partitions.values():
             try:
                 rows.append((partition, usage_of(run.fs, partition, freeable.get(partition.path))))
@@ -248,7 +248,7 @@ class LsRun:
             self._counts["freeable_bytes"] = total.freeable.known_bytes
             self._counts["freeable_unknown_partitions"] = total.freeable.unknown_partitions
 
-    def _freeable(self) -> dict[str, Freeable]:
+    def _plan_removals(self) -> dict[str, Freeable]:
         """Return what each partition would free, by path; note INTERRUPTED if not all partitions were planned."""
         if self._planning is None or not self._partitions:
             return {}
@@ -479,8 +479,8 @@ _SIZES = (
 )
 _PARTITIONS = NumberColumn("PARTITIONS", lambda row: row.usage.partitions, 1)
 _FREEABLE = (
-    NumberColumn("RETENTION", lambda row: _known(_freeable(row).retention_bytes), 2),
-    NumberColumn("COMPACTION", lambda row: _known(_freeable(row).compaction_bytes), 2),
+    NumberColumn("RETENTION", lambda row: _known(_freeable_of(row).retention_bytes), 2),
+    NumberColumn("COMPACTION", lambda row: _known(_freeable_of(row).compaction_bytes), 2),
 )
 
 
@@ -502,9 +502,9 @@ def write_usage(
     """Write the tables of partitions or topics and of log directories, and why something is unknown."""
     columns, reasons = [*_SIZES], dict[str, int]()
     if shows_freeable:
-        because = dict.fromkeys(reason for row in rows for reason in _freeable(row).unknown_because)
+        because = dict.fromkeys(reason for row in rows for reason in _freeable_of(row).unknown_because)
         reasons = {reason: number for number, reason in enumerate(because, 1)}
-        columns += *_FREEABLE, NumberColumn("FREEABLE", lambda row: _freeable_words(_freeable(row), reasons))
+        columns += *_FREEABLE, NumberColumn("FREEABLE", lambda row: _freeable_words(_freeable_of(row), reasons))
     write_table(out, [*first, *columns], rows)
     out.write("\n")
     named = [*starmap(NamedUsage, log_dirs.items())]
@@ -524,7 +524,7 @@ def _freeable_words(freeable: Freeable, reasons: Mapping[str, int]) -> str:
     return f"{known} [{shown}]"
 
 
-def _freeable(row: Any) -> Freeable:
+def _freeable_of(row: Any) -> Freeable:
     return row.usage.freeable or Freeable()
 
 

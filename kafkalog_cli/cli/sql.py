@@ -166,11 +166,11 @@ def _answer(run: Run, options: SqlOptions, result: "Result") -> int:
         written = _write_file(run, result, options.output, options.max_rows)
     elif run.as_json:
         names, most = _names(result), options.max_rows
-        parts = _waited_for(run, result.rendered(partial(row_lines, names), None if most is None else most + 1))
+        parts = _wait_for(run, result.rendered(partial(row_lines, names), None if most is None else most + 1))
         written = write_lines(run.out.write_bytes, parts, most)
     else:
         most = options.max_rows or DEFAULT_MOST_ROWS
-        rows = _waited_for(run, result.rendered(row_cells, most + 1))
+        rows = _wait_for(run, result.rendered(row_cells, most + 1))
         written = write_cells(run.out, result.columns, rows, most)
     file = {} if options.output is None else {"path": PathText(options.output)}
     for one in result.notes():
@@ -182,7 +182,7 @@ def _answer(run: Run, options: SqlOptions, result: "Result") -> int:
     return code
 
 
-def _waited_for(run: Run, parts: Iterable[PartT]) -> Iterator[PartT]:
+def _wait_for(run: Run, parts: Iterable[PartT]) -> Iterator[PartT]:
     """Yield the parts of the result; until the first arrives, the terminal shows that the query runs."""
     with Waiting(run.environment.stderr, "running the query", is_shown=not run.as_json) as waiting:
         for part in parts:
@@ -194,7 +194,7 @@ def _write_file(run: Run, result: "Result", path: str, most: int | None) -> Writ
     names = _names(result)
     try:
         with new_file(run.fs, os.path.abspath(path)) as file:  # noqa: PTH100
-            parts = _waited_for(run, result.rendered(arrow_parts, None if most is None else most + 1))
+            parts = _wait_for(run, result.rendered(arrow_parts, None if most is None else most + 1))
             written = write_parquet(file, names, result.arrow_schema, parts, most)
     except OSError as error:
         raise of_the_system(path, error) from error

@@ -212,13 +212,13 @@ def _details(
         for key in contents.frequent_keys[:top]:
             text = printable(text_of(key))
             text = text if len(text) <= _SHOWN_KEY_CHARACTERS else f"{text[: _SHOWN_KEY_CHARACTERS - 1]}…"
-            yield f"  {text or '(empty)'}: {_counted(key.records)}, {sized(key.bytes)}"
+            yield f"  {text or '(empty)'}: {_count_records(key.records)}, {sized(key.bytes)}"
     if contents.top_producers:
         yield "producers with the most records:"
         for producer in contents.top_producers[:top]:
             epochs = f"{producer.epochs} {'epoch' if producer.epochs == 1 else 'epochs'}"
             batches = f"{producer.batches:,} {'batch' if producer.batches == 1 else 'batches'}"
-            yield f"  {producer.producer_id}: {_counted(producer.records)} in {batches}, {epochs}"
+            yield f"  {producer.producer_id}: {_count_records(producer.records)} in {batches}, {epochs}"
 
 
 def _about_keys(contents: LogContents, partitions: int) -> Iterator[str]:
@@ -238,8 +238,8 @@ def _over_time(contents: LogContents, bars: int) -> Iterator[str]:
     yield f"records over time, {iso_time(first)} to {iso_time(last)}{rate}:"
     yield f"  |{sparkline(contents, (first, last), bars)}|"
     if contents.out_of_order:
-        yield f"  {_counted(contents.out_of_order)} with a timestamp below that of an earlier record"
+        yield f"  {_count_records(contents.out_of_order)} with a timestamp below that of an earlier record"
 
 
-def _counted(records: int) -> str:
+def _count_records(records: int) -> str:
     return f"{records:,} {'record' if records == 1 else 'records'}"

@@ -188,13 +188,13 @@ class LogText:
             return Stop(), *none
         if isinstance(parsed, CannotDecode):
             return self._stop(batch_row, parsed.message, CANNOT_DECODE), *none
-        return None, *map(self._shown, parsed)
+        return None, *map(self._as_printed, parsed)
 
     def _stop(self, batch_row: Batch, message: str, kind: str) -> Stop:
         self._aborted = Abort(batch_row.position, message, kind)
         return Stop()
 
-    def _shown(self, text: str | Form | None) -> Text:
+    def _as_printed(self, text: str | Form | None) -> Text:
         if isinstance(text, str):
             return (printable(text) if self._escape else text).encode("utf-8", "surrogateescape")
         return None if text is None else self._form(text)

@@ -61,14 +61,14 @@ def _record_lines(block: RecordBlock) -> Iterator[str]:
     timed: list[Item] = ["timestamp: ", record("timestamp"), f" ({iso_time(timestamp)}), ", TIME_TYPE, "\n"]
     items: list[Item] = [
         "offset: ", record("offset"), "\n", *(timed if timestamp != NO_TIMESTAMP else []),
-        "key: ", *_shown(Part.KEY), "value: ", *_shown(Part.VALUE),
-        headers("header: ", stored(Part.HEADER_KEY, Form.JAVA_ESCAPED), " = ", *_shown(Part.HEADER_VALUE)),
+        "key: ", *_content(Part.KEY), "value: ", *_content(Part.VALUE),
+        headers("header: ", stored(Part.HEADER_KEY, Form.JAVA_ESCAPED), " = ", *_content(Part.HEADER_VALUE)),
     ]  # fmt: skip
     for piece in BlockLines(LineForm(program([], items), escape=True)).pieces(block):
         yield str(piece, "utf-8")
 
 
-def _shown(part: Part) -> list[Item]:
+def _content(part: Part) -> list[Item]:
     whole = stored(part, Form.JAVA_ESCAPED), " (", size(part), " bytes)\n"
     return [when(Is.NULL, "null\n", of=part), unless(Is.NULL, *whole, of=part)]
 

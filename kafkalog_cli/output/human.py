@@ -55,7 +55,7 @@ def write_table(out: ResultStream, columns: Sequence[Column], rows: Collection[A
         return
     width, cells = terminal_columns(), _cells(columns, rows)
     kept = _with_values(columns, cells)
-    shown = _fitting(columns, kept, cells, width)
+    shown = _columns_that_fit(columns, kept, cells, width)
     out.write(_rich([columns[at] for at in shown], [[row[at] for at in shown] for row in cells], width))
     if len(shown) < len(kept):
         left_out = len(kept) - len(shown)
@@ -150,7 +150,9 @@ def _with_values(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> l
     return kept
 
 
-def _fitting(columns: Sequence[Column], kept: list[int], cells: Iterable[Sequence[str]], width: int) -> list[int]:
+def _columns_that_fit(
+    columns: Sequence[Column], kept: list[int], cells: Iterable[Sequence[str]], width: int
+) -> list[int]:
     """Return the columns that fit; without a column that may be left out, more than fit."""
     widths, shown = _widths(columns, cells), [*kept]
     while len(shown) > 1 and sum(widths[i] + len(_GAP) for i in shown) - len(_GAP) > width:
@@ -161,7 +163,7 @@ def _fitting(columns: Sequence[Column], kept: list[int], cells: Iterable[Sequenc
     return shown
 
 
-def _broken(widths: Sequence[int], width: int) -> set[int]:
+def _columns_to_break(widths: Sequence[int], width: int) -> set[int]:
     """Return the columns that are broken into lines: the widest column, and more if it alone would become too narrow.
 
     A table that is wider than the terminal would lose characters.
@@ -181,7 +183,7 @@ def _rich(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int)
 
     grid = RichTable(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="bold cyan")
     widths = _widths(columns, cells)
-    broken = _broken(widths, width)
+    broken = _columns_to_break(widths, width)
     for at, column in enumerate(columns):
         is_whole = at not in broken
         justify: Literal["left", "right"] = "right" if column.is_number else "left"

@@ -62,7 +62,7 @@ def parse_kcat_format(text: str) -> tuple[Token, ...]:
         at = match.end()
         letter, escape = match.groups()
         if escape is not None:
-            tokens.append(_escaped(escape))
+            tokens.append(_unescape(escape))
         elif letter == "%":
             tokens.append(b"%")
         elif letter in FIELDS:
@@ -78,7 +78,7 @@ def _raw(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _escaped(escape: str) -> bytes:
+def _unescape(escape: str) -> bytes:
     if escape in _ESCAPES:
         return _ESCAPES[escape]
     if escape[0] == "x" and escape[1:]:

@@ -218,7 +218,7 @@ class Fuzz:
         native = self.native
         table, marks, row = native.KeyTable(16, 8, 64), bytearray(records), 0
         while row < records:
-            row, why = table.put(source, out, row, records, 0, (0, 0), -1, marks)
+            row, why = table.put(source, out, row, records, 0, (0, 0), marks)
             if why == native.KEYS_NEED_SLOTS:
                 table.grow_slots(2 * table.slots, table.slots)
             elif why == native.KEYS_NEED_ARENA:

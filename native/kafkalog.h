@@ -205,15 +205,14 @@ struct key_table {
     int64_t slot_count, entry_count, arena_bytes, count, used;
 };
 
-enum { KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL, KEYS_OUTSIDE };
+enum { KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_OUTSIDE };
 
 /* Add the keys of records `first` to `end` of `records`; set bit 0 in `flags` of earlier records with the same keys.
  * The flag of row r is flags[first_flag + r]. Keys whose hash does not match `part` under `mask` are skipped. `result` gets
- * the next row, and KEYS_*: there is no room, or a new key is found and there are `most` keys already (below 0: no
- * limit), or a key or a flag is outside of what was given. */
+ * the next row, and KEYS_*: there is no room, or a key or a flag is outside of what was given. */
 EXPORT void kafkalog_put_keys(struct key_table *table, const uint8_t *data, int64_t size, const int64_t *records,
                               int64_t stride, int64_t first, int64_t end, int64_t first_flag, int64_t mask, int64_t part,
-                              int64_t most, uint8_t *flags, int64_t flag_count, int64_t *result);
+                              uint8_t *flags, int64_t flag_count, int64_t *result);
 
 /* Set bit 0 in `flags` of the records whose key is in the table; return their number, -1 for one outside. */
 EXPORT int64_t kafkalog_mark_keys(const struct key_table *table, const uint8_t *data, int64_t size,

@@ -97,7 +97,7 @@ static void look_ahead(const struct key_table *table, const uint8_t *data, int64
 
 void kafkalog_put_keys(struct key_table *table, const uint8_t *data, int64_t size, const int64_t *records,
                        int64_t stride, int64_t first, int64_t end, int64_t first_flag, int64_t mask, int64_t part,
-                       int64_t most, uint8_t *flags, int64_t flag_count, int64_t *result)
+                       uint8_t *flags, int64_t flag_count, int64_t *result)
 {
     uint64_t hashes[AHEAD], slot;
     const uint8_t *key;
@@ -117,10 +117,6 @@ void kafkalog_put_keys(struct key_table *table, const uint8_t *data, int64_t siz
         uint64_t value = hashes[ahead];
         if ((int64_t)(value >> PART_SHIFT & (uint64_t)mask) != part)
             continue;
-        if (most >= 0 && table->count >= most) {
-            result[1] = KEYS_BROKER_FULL;
-            break;
-        }
         int64_t number = find(table, key, bytes, value, &slot);
         if (number >= 0) {
             if (!is_inside(table->entries[2 * number], 1, flag_count)) {

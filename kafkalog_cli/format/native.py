@@ -75,7 +75,7 @@ _FUNCTIONS = {
     "kafkalog_decode_records": ("", "piiiipipip"),
     "kafkalog_encode_batches": ("", "pipiipppipipiip"),
     "kafkalog_finish_batches": ("i", "pipi"),
-    "kafkalog_put_keys": ("", "ppipiiiiiiipip"),
+    "kafkalog_put_keys": ("", "ppipiiiiiipip"),
     "kafkalog_mark_keys": ("i", "ppipiiiiiipi"),
     "kafkalog_fill_slots": ("", "p"),
     "kafkalog_copy_fields": ("i", "pippippi"),
@@ -574,7 +574,7 @@ def gaps(lasts: IntColumn, firsts: IntColumn) -> list[int]:
     return memoryview(rows_found).cast("q")[:count].tolist()
 
 
-KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL, KEYS_OUTSIDE = range(5)
+KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_OUTSIDE = range(4)
 
 
 class KeyTable:
@@ -621,14 +621,14 @@ class KeyTable:
         self._table.arena, self._table.arena_bytes = self._arena_owner.address, size_bytes
 
     def put(
-        self, data: Memory, records: Columns, first: int, end: int, first_flag: int, part: tuple[int, int], most: int,
+        self, data: Memory, records: Columns, first: int, end: int, first_flag: int, part: tuple[int, int],
         flags: Buffer,
     ) -> tuple[int, int]:  # fmt: skip
         """Add the keys of records: return the next row, and KEYS_*. `part` is a mask and a value of the hash."""
         records.check(end)
         scratch, marks = _scratch(), Memory(flags)
         library().kafkalog_put_keys(
-            *(self._at, data.address, data.size, records.address, records.stride, first, end, first_flag, *part, most),
+            *(self._at, data.address, data.size, records.address, records.stride, first, end, first_flag, *part),
             *(marks.address, marks.size, scratch.results_at),
         )
         return scratch.results[0], scratch.results[1]

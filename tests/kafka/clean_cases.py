@@ -22,6 +22,8 @@ from tests.support.naive_reader import read_batches, read_records
 from tests.support.product_kafka import OnePartition
 
 FLAVOURS = "ptgwoearv"
+MAP_BYTES = 24 * 100_000
+"""The real cleaner's memory for keys, which holds all of them: ours has no limit that ends a round."""
 BATCH_OF_NOTHING = "Empty batches are only supported for magic v2 and above"
 
 
@@ -35,13 +37,12 @@ class CleanCase(NamedTuple):
     high_watermark: int
     now_ms: int
     expiration_ms: int
-    map_bytes: int
     io_buffer_bytes: int
     mtimes: dict
     force: bool
 
     def __str__(self):
-        words = f"checkpoint={self.checkpoint} hw={self.high_watermark} now={self.now_ms} map={self.map_bytes}"
+        words = f"checkpoint={self.checkpoint} hw={self.high_watermark} now={self.now_ms}"
         more = f"expiration={self.expiration_ms} force={self.force} {self.settings}"
         return f"{self.seed} {self.log.name} [{self.log.log_start}, {self.log.log_end}) {words} {more}"
 
@@ -65,7 +66,7 @@ class RealCleaner(RealLogs):
         start = log.log_start if log.log_start > log.first_base else 0
         words = [f"{name}={value}" for name, value in case.settings.items()]
         checkpoint = "none" if case.checkpoint is None else case.checkpoint
-        sizes = [case.map_bytes, case.io_buffer_bytes, int(case.force)]
+        sizes = [MAP_BYTES, case.io_buffer_bytes, int(case.force)]
         self._send(
             *("clean", directory, log.log_end, start, 1, case.now_ms, case.expiration_ms, case.high_watermark),
             *(checkpoint, *sizes, *words),
@@ -144,7 +145,6 @@ def make_clean(seed, log, now_ms=NOW_MS, checkpoint=None):
         log.log_end if chance.random() < 0.75 else chance.choice(near),
         now_ms,
         chance.choice([DAY_MS, 2**31 - 1, 2**31 - 1, 1]),
-        24 * chance.choice([3, 6, 10, 100_000, 100_000, 100_000]),
         chance.choice([512, 4096, 1 << 20]),
         {name: now_ms - chance.choice([0, 300, 5_000, 600_000, 2 * DAY_MS]) for name in log.files},
         chance.random() < 0.3,
@@ -177,9 +177,8 @@ def our_clean(case, folder, version):
             (root / f"{name}-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
     (root / MARKER).write_bytes(MARKER_BYTES)
     broker = {"producer.id.expiration.ms": str(case.expiration_ms)}
-    most_keys = int(case.map_bytes // 24 * 0.9)
     plan, _ = OnePartition(root, directory, case.settings, broker, case.now_ms).compact(
-        force=case.force, most_keys=most_keys, version=version
+        force=case.force, version=version
     )
     if plan.is_refused:
         return Cleaned(refused=plan.remarks[0].message)

@@ -150,9 +150,9 @@ class OnePartition:
         plan = plan_delete_records(FS, self.partition, offset)
         return plan, None, self._locked(apply_changes, plan, self._run("delete-records"), MarkerUse.LEFT)
 
-    def compact(self, *, force, most_keys, version):
+    def compact(self, *, force, version):
         """(plan, what was done); the text of a batch that cannot be cleaned as ValueError."""
-        clean = partial(Cleaning, now_ms=self.now_ms, most_keys=most_keys, version=version)
+        clean = partial(Cleaning, now_ms=self.now_ms, version=version)
         try:
             plan = plan_compact(FS, self.partition, Clock(self.now_ms, is_given=True), is_forced=force)
             done = None

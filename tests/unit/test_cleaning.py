@@ -235,10 +235,6 @@ def blocks(data):
         yield from reader.blocks(chunk)
 
 
-def table_of(marks, memory_bytes, part, most_keys=None):
-    return KeyTable(marks, memory_bytes, part, most_keys)
-
-
 def keyed_log(count, distinct, size, seed=1):
     chance = random.Random(seed)
     chosen = [b"%0*d" % (chance.randrange(1, size), chance.randrange(distinct)) for _ in range(count)]
@@ -256,7 +252,7 @@ def test_a_table_of_keys_has_what_a_dictionary_has(bits):
     marks = Marks()
     marks.reach(len(chosen))
     for part in KeySlice().split(bits) if bits else [KeySlice()]:
-        table, at = table_of(marks, 1 << 24, part), 0
+        table, at = KeyTable(marks, 1 << 24, part), 0
         for block in blocks(data):
             assert table.put(block, 0, block.record_count, at) == block.record_count
             at += block.record_count
@@ -270,7 +266,7 @@ def test_records_before_the_dirty_part_go_by_the_keys_of_the_dirty_part():
     after, data = keyed_log(1000, 300, 4, seed=3)
     marks, at = Marks(), 1000
     marks.reach(2000)
-    table = table_of(marks, 1 << 20, KeySlice())
+    table = KeyTable(marks, 1 << 20, KeySlice())
     for block in blocks(data):
         table.put(block, 0, block.record_count, at)
         at += block.record_count
@@ -285,7 +281,7 @@ def test_a_table_takes_no_more_memory_than_it_may():
     chosen, data = keyed_log(30_000, 10**9, 40)
     marks = Marks()
     marks.reach(len(chosen))
-    table, at = table_of(marks, 1 << 20, KeySlice()), 0
+    table, at = KeyTable(marks, 1 << 20, KeySlice()), 0
     for block in blocks(data):
         at += table.put(block, 0, block.record_count, at)
         if table.is_full:
@@ -293,18 +289,6 @@ def test_a_table_takes_no_more_memory_than_it_may():
     assert table.is_full
     assert 2000 < at < 30_000
     assert table._table.size_bytes <= 1 << 20
-
-
-def test_a_full_table_of_a_broker_ends_the_known_part():
-    """Also for a key that it has: the round ends there."""
-    chosen, data = keyed_log(50, 10, 3)
-    marks = Marks()
-    marks.reach(50)
-    table = table_of(marks, 1 << 20, KeySlice(), most_keys=3)
-    block = next(iter(blocks(data)))
-    row = table.put(block, 0, block.record_count, 0)
-    assert table.is_full
-    assert row == next(n for n in range(50) if len(set(chosen[:n])) == 3)
 
 
 def test_a_key_larger_than_all_memory_is_refused():

@@ -8,10 +8,10 @@ import pytest
 from kafkalog_cli.broker.cleaning import marking
 from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
 from kafkalog_cli.broker.cleaning.explaining import Reason, explain_key
-from kafkalog_cli.broker.cleaning.key_table import KeySlice
+from kafkalog_cli.broker.cleaning.key_table import KeySlice, KeyTable
 from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, SegmentAborts, SegmentChunks, aborted_between
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark
-from kafkalog_cli.broker.cleaning.marks import GONE, Marks, causes_of
+from kafkalog_cli.broker.cleaning.marks import Marks, causes_of
 from kafkalog_cli.broker.cleaning.output import _BUFFER_BYTES, CleanedSegments, IndexLimits
 from kafkalog_cli.disk.fs import FileAttributes
 from kafkalog_cli.format.batch import Batch, BatchColumns
@@ -20,7 +20,7 @@ from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message
 from tests.support.memory_fs import MemoryFilesystem
-from tests.unit.test_cleaning import DIRECTORY, NOW_MS, Files, table_of, written
+from tests.unit.test_cleaning import DIRECTORY, NOW_MS, Files, written
 
 ACTIVE = 10**6
 MODIFIED_MS = 1000
@@ -41,61 +41,22 @@ def batch(*records, horizon=None, last=None):
     return batch_v2([R(at, BASE_TIME_MS, key, value) for at, key, value in records], horizon=horizon, last=last)
 
 
-# -- which keys are known where a broker's table is full
+# -- large batches
 
 
-@pytest.mark.parametrize(
-    ("segments", "first_dirty", "most_keys", "end", "gone"),
-    [
-        # Up to the last batch that is known as a whole, which may end with other records than a key's, and in a gap.
-        ([(0, [batch((0, b"a", b"v"), last=3), batch((4, b"b", b"v"))])], 0, 1, 4, []),
-        ([(0, [batch((0, b"a", b"v"), (1, None, b"v")), batch((2, b"b", b"v"))])], 0, 1, 2, [1]),
-        # In a batch up to the last key, which may be empty.
-        ([(0, [batch((0, b"a", b"v"), (1, b"", b"v"), (2, b"c", b"v"))])], 0, 2, 2, []),
-        ([(0, [batch((0, b"a", b"v"), (1, None, b"v"), (2, b"c", b"v"))])], 0, 1, 1, []),
-        # A segment that is known as a whole is known up to the next one's base offset.
-        ([(0, [batch((0, b"a", b"v"))]), (10, [batch((10, b"c", b"v"))])], 0, 1, 10, []),
-        ([(0, [batch((0, b"z", b"v"), (5, b"a", b"v")), batch((6, b"b", b"v"))])], 5, 1, 6, []),
-        # OffsetMap.put and updateLatestOffset go back where a segment begins below its name.
-        ([(0, [batch((0, b"a", b"v"))]), (10, [batch((5, b"c", b"v"), (6, b"d", b"v"))])], 0, 2, 6, []),
-    ],
-)  # fmt: skip
-def test_keys_are_known_up_to_where_the_table_is_full(segments, first_dirty, most_keys, end, gone):
-    """Cleaner.buildOffsetMapForSegment: the table is full before the first record that has no room."""
-    log = log_of(*segments)
-    marks = mark(log, MarkingRequest(first_dirty, ACTIVE, NOW_MS, most_keys=most_keys))
-    assert marks.end_offset == end
-    assert [at for at, flag in enumerate(marks.part(0, marks.count)) if flag & GONE] == gone
-
-
-def test_a_large_batch_is_known_only_when_all_of_it_was_read():
+def test_a_large_batch_keeps_the_last_record_of_each_key():
     count = PART_RECORDS + 5
     keys = [b"a"] + [None] * (PART_RECORDS - 1) + [b"b", b"c", b"d", b"e", b"f"]
     records = [R(at, BASE_TIME_MS, key, b"v") for at, key in enumerate(keys)]
     log = log_of((0, [batch_v2(records, codec=4)]))
-    for most_keys, end in ((1, 1), (3, PART_RECORDS + 2), (5, PART_RECORDS + 4), (6, ACTIVE)):
-        marks = mark(log, MarkingRequest(0, ACTIVE, NOW_MS, most_keys=most_keys))
-        assert marks.end_offset == end
-        # Records without a key are removed from what is known (Cleaner.shouldRetainRecord: pastLatestOffset).
-        keyless = 0 if most_keys == 1 else PART_RECORDS - 1
-        assert causes_of(marks.part(0, count)).keyless == keyless
-        assert marks.kept(0, count) == (count - keyless, 0)
     marks = mark(log, MarkingRequest(0, ACTIVE, NOW_MS))
+    assert causes_of(marks.part(0, count)).keyless == PART_RECORDS - 1
     files = Files()
     request = CleaningRequest(NOW_MS, 0, ACTIVE, ACTIVE, IndexLimits(4096, 4096), {}, ACTIVE)
     assert len(list(Cleaner(log, marks, request, files).groups())) == 1
     ((made, stays),) = written(files)
     assert [key for _, key, _ in stays] == [b"a", b"b", b"c", b"d", b"e", b"f"]
     assert (made.base_offset, made.last_offset, made.records_count) == (0, count - 1, 6)
-
-
-def test_an_expired_tombstone_stays_removed_before_records_that_are_not_known():
-    keys = [b"a", *[None] * PART_RECORDS, b"b", b"c"]
-    records = [R(at, BASE_TIME_MS, key, None) for at, key in enumerate(keys)]
-    log = log_of((0, [batch_v2(records, codec=4, horizon=NOW_MS)]))
-    marks = mark(log, MarkingRequest(0, ACTIVE, NOW_MS, most_keys=1))
-    assert (marks.end_offset, causes_of(marks.part(0, len(keys))).keyless) == (1, 0)
-    assert marks.kept(0, len(keys)) == (len(keys) - 1, len(keys) - 1)
 
 
 def test_a_large_batch_keeps_its_last_offset_without_its_last_records():
@@ -119,7 +80,7 @@ def test_a_large_batch_keeps_its_last_offset_without_its_last_records():
 @pytest.mark.parametrize("slots", [True, False])
 def test_a_table_grows_up_to_its_memory(slots):
     for spare_bytes, grows in ((0, True), (-1, False)):
-        table = table_of(Marks(), 1 << 30, KeySlice())
+        table = KeyTable(Marks(), 1 << 30, KeySlice())
         inner = table._table
         now, arena = inner.size_bytes, inner.arena_bytes
         added = 8 * inner.slots + 2 * len(inner._entries) if slots else arena + arena // 2

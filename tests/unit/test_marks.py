@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.broker.cleaning.key_table import KeySlice
+from kafkalog_cli.broker.cleaning.key_table import KeySlice, KeyTable
 from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Marks
-from tests.unit.test_cleaning import blocks, keyed_log, table_of
+from tests.unit.test_cleaning import blocks, keyed_log
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +37,7 @@ def test_a_table_sets_the_same_marks_in_a_file_as_in_memory():
     found = []
     for held_bytes in (1 << 20, 5000):
         marks = Marks(held_bytes)
-        table, at = table_of(marks, 1 << 24, KeySlice()), 0
+        table, at = KeyTable(marks, 1 << 24, KeySlice()), 0
         for block in blocks(data):
             marks.reach(at + block.record_count)
             assert table.put(block, 0, block.record_count, at) == block.record_count

@@ -106,16 +106,14 @@ class KeyTable:
     """The last record of each key; `put` takes records in log order, then `mark_older` the records before them.
 
     Both take a block's records `first` to `end` (exclusive); `at` is the position of the block's first mark.
-    `most_keys` is the number of keys at which the table is full, as a broker's table is. `is_full`: there was no room
-    for a key; marks set until then are right. Keys are compared byte by byte.
+    `is_full`: there was no room for a key; marks set until then are right. Keys are compared byte by byte.
     """
 
-    def __init__(self, marks: Marks, memory_bytes: int, part: KeySlice, most_keys: int | None = None) -> None:
+    def __init__(self, marks: Marks, memory_bytes: int, part: KeySlice) -> None:
         self.is_full = False
         self._marks = marks
         self._memory_bytes = memory_bytes
         self._part = (1 << part.bits) - 1, part.value
-        self._most = -1 if most_keys is None else most_keys
         entries = _entries_for(_FIRST_SLOTS)
         self._table = native.KeyTable(_FIRST_SLOTS, entries, entries * _BYTES_A_KEY)
 
@@ -127,12 +125,11 @@ class KeyTable:
         for begin, stop in self._marks.parts(first, end):
             row = begin
             while row < stop:
-                row, why = self._table.put(data, records, row, stop, at, self._part, self._most, self._marks.flags)
+                row, why = self._table.put(data, records, row, stop, at, self._part, self._marks.flags)
                 if why == native.KEYS_OUTSIDE:
                     raise ValueError("a key is outside of its bytes")
-                if why == native.KEYS_BROKER_FULL or (
-                    why and not self._grow(slots=why == native.KEYS_NEED_SLOTS, size_bytes=block.records.key_size[row])
-                ):
+                needs_slots = why == native.KEYS_NEED_SLOTS
+                if why and not self._grow(slots=needs_slots, size_bytes=block.records.key_size[row]):
                     self.is_full = True
                     return row
         return end

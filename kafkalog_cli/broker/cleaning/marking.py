@@ -44,8 +44,7 @@ class MarkingRequest(NamedTuple):
 
     Tombstones are removed if their delete horizon is `now_ms` or earlier. Batches of v0 and v1 have no horizon: their
     tombstones are removed if the mtime of the segment's log is `legacy_horizon_ms` or earlier. `memory_bytes` is for
-    keys and marks. `most_keys`: stop below `first_uncleanable`, as a broker does whose table is full with this many
-    keys. `erased`: keys whose records are all removed.
+    keys and marks. `erased`: keys whose records are all removed.
     """
 
     first_dirty: int
@@ -53,12 +52,11 @@ class MarkingRequest(NamedTuple):
     now_ms: int
     legacy_horizon_ms: int = 0
     memory_bytes: int = MEMORY_BYTES
-    most_keys: int | None = None
     erased: SoughtKeys | None = None
 
 
 def mark(log: CleanableLog, request: MarkingRequest) -> Marks:
-    """Return the marks of all records up to the end of the known keys.
+    """Return the marks of all records below `request.first_uncleanable`, none if no segment is dirty.
 
     Raises Damaged, KafkalogError if one key exceeds the memory, and the errors of opening and reading files.
     """
@@ -85,9 +83,6 @@ class _Marking:
         self._reader = RecordReader(log.limits)
         self._sizes = log.sizes
         self._erased = None if request.erased is None else request.erased.finder()
-        self._latest = -1
-        self._after_last_key = 0  # the position after the mark of the last record with a key
-        self._is_broker_full = False
 
     def run(self) -> Marks:
         request = self._request
@@ -98,7 +93,7 @@ class _Marking:
             part = slices.pop()
             table = self._table(part)
             seen = self._read_dirty(dirty, table)
-            if table.is_full and not self._is_broker_full:
+            if table.is_full:
                 if part.bits >= MOST_SLICE_BITS:
                     raise KafkalogError(
                         reason=f"a key is larger than the memory for keys, {request.memory_bytes} bytes"
@@ -106,7 +101,7 @@ class _Marking:
                 slices += part.split(_bits_for(seen, dirty_bytes))
                 continue
             self._read_clean(table)
-        self._marks.end_offset = self._latest + 1
+        self._marks.end_offset = request.first_uncleanable if dirty else 0
         return self._marks
 
     def run_on_erased(self) -> Marks:
@@ -121,14 +116,14 @@ class _Marking:
         return marks
 
     def _table(self, part: KeySlice) -> KeyTable:
-        return KeyTable(self._marks, self._keys_bytes, part, self._request.most_keys)
+        return KeyTable(self._marks, self._keys_bytes, part)
 
     # -- the dirty part
 
     def _read_dirty(self, places: range, table: KeyTable) -> int:
         """Add the keys of the dirty segments to `table`.
 
-        Returns the number of bytes read when the table became full, 0 if it has all keys or is full as a broker's.
+        Returns the number of bytes read when the table became full, 0 if it has all keys.
         """
         request, segments = self._request, self._log.segments
         tracker = CleanedTransactions()
@@ -138,45 +133,17 @@ class _Marking:
             start = _index_floor(self._log, segment, request.first_dirty)
             for block, place, read in self._blocks(segment, tracker, start):
                 self._take(segment, block, place, table)
-                if table.is_full and not self._is_broker_full:
+                if table.is_full:
                     return sum(self._sizes[before].size_bytes for before in places if before < at) + read
-            if self._is_broker_full:
-                return 0
-            following = segments[at + 1].base_offset if at + 1 in places else request.first_uncleanable
-            self._latest = following - 1
         return 0
 
     def _take(self, segment: Segment, block: RecordBlock, place: int, table: KeyTable) -> None:
         """Add the records of a block to `table` and mark them; `place` is the position of the first mark."""
         count = block.record_count
         self._marks.reach(place + count)
-        known = 0
-        if not self._is_broker_full:
-            known = table.put(block, _row_of(block, self._request.first_dirty), count, place)
-            self._see(block, known, place)
-            if table.is_full:
-                if self._request.most_keys is None:
-                    return
-                self._is_broker_full, known = True, _row_of(block, self._latest + 1)
-                # Without a key after it, the last key ends what is known, also in earlier parts of a large batch.
-                self._marks.keep(max(self._after_last_key, place - block.begun), place)
-        self._note(segment, block, known, place)
-
-    def _see(self, block: RecordBlock, known: int, place: int) -> None:
-        """Update the offset up to which keys are known, after the first `known` records of a block."""
-        reached = -1
-        for row in range(known - 1, -1, -1):
-            if block.records.key_size[row] >= 0:
-                reached = int(block.records.offset[row])
-                self._after_last_key = place + row + 1
-                break
-        ends = [int(end) for end in block.record_ends]
-        for at in range(len(ends) - 1, -1, -1):
-            is_whole = not block.goes_on or at < len(ends) - 1
-            if is_whole and ends[at] <= known:
-                reached = max(reached, int(block.batches.last_offset[block.first_row + at]))
-                break
-        self._pass(reached)
+        table.put(block, _row_of(block, self._request.first_dirty), count, place)
+        if not table.is_full:
+            self._note(segment, block, count, place)
 
     # -- the clean part
 
@@ -214,11 +181,11 @@ class _Marking:
             for block in blocks:
                 if not block.begun:
                     first = bisect_left(batches.position, block.batches.position[block.first_row], row)
-                    place = self._pass_over(batches, row, first, place, is_dirty=tracker is not None)
+                    place = self._pass_over(batches, row, first, place)
                     row = first + block.end_row - block.first_row
                 yield block, place, end
                 place += block.record_count
-            place = self._pass_over(batches, row, len(batches), place, is_dirty=tracker is not None)
+            place = self._pass_over(batches, row, len(batches), place)
 
     def _rows(
         self, segment: Segment, tracker: CleanedTransactions | None, track_from: int, chunk: Chunk
@@ -236,22 +203,11 @@ class _Marking:
             first = row + 1
         return [(begin, end) for begin, end in (*found, (first, len(chunk.batches))) if begin < end]
 
-    def _pass_over(self, batches: BatchColumns, first: int, end: int, place: int, *, is_dirty: bool) -> int:
+    def _pass_over(self, batches: BatchColumns, first: int, end: int, place: int) -> int:
         """Create the marks of batches that are not read; return the position after these marks."""
-        for row in range(first, end):
-            place += int(batches.records_count[row])
-            if is_dirty:
-                self._pass(int(batches.last_offset[row]))
+        place += sum(int(batches.records_count[row]) for row in range(first, end))
         self._marks.reach(place)
         return place
-
-    def _pass(self, last_offset: int) -> None:
-        """Set the offset up to which keys are known, as OffsetMap.updateLatestOffset does.
-
-        It goes back where a segment begins below its name.
-        """
-        if not self._is_broker_full and last_offset >= self._request.first_dirty:
-            self._latest = last_offset
 
     def _note(self, segment: Segment, block: RecordBlock, known: int, place: int) -> None:
         """Mark the tombstones and the removed records of a block.

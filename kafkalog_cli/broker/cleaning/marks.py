@@ -80,8 +80,8 @@ class Marks:
     """The marks of the records of some segments, including control records and aborted records.
 
     `flags` has `count` consecutive marks, and free room after them. `starts` maps the base offset of a segment to the
-    position of its first mark. `end_offset` is the offset up to which the keys of the log are known; records from
-    there on stay. If a temporary file cannot be written, all marks stay in memory.
+    position of its first mark. Records from `end_offset` on stay. If a temporary file cannot be written, all marks
+    stay in memory.
     """
 
     def __init__(self, held_bytes: int = HELD_BYTES) -> None:
@@ -147,11 +147,6 @@ class Marks:
         """Mark the records at `places`, whose keys are erased, as removed."""
         for at in places:
             self.flags[at] |= GONE | ERASED
-
-    def keep(self, first: int, end: int) -> None:
-        """Unmark the records without a key at positions `first` to `end`."""
-        for at in range(first, end):
-            self.flags[at] &= TOMBSTONE
 
     def kept(self, first: int, end: int) -> tuple[int, int]:
         """Return the number of records that stay at positions `first` to `end`, and how many of them are tombstones."""

@@ -29,9 +29,8 @@ _SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, File
 class Cleaning:
     """The cleaning of a planned log, as in a broker's round.
 
-    `memory_bytes`: the memory for keys and marks. `most_keys`: stop early, like a broker whose offset map is full with
-    this number of keys. `erased`: keys whose records are all removed. `version`: the Kafka whose cleaner is mirrored.
-    Methods raise Damaged, and the exceptions of opening the files.
+    `memory_bytes`: the memory for keys and marks. `erased`: keys whose records are all removed. `version`: the Kafka
+    whose cleaner is mirrored. Methods raise Damaged, and the exceptions of opening the files.
     """
 
     def __init__(  # noqa: PLR0913
@@ -41,7 +40,6 @@ class Cleaning:
         now_ms: int,
         *,
         memory_bytes: int = MEMORY_BYTES,
-        most_keys: int | None = None,
         erased: SoughtKeys | None = None,
         version: KafkaVersion = NEWEST,
     ) -> None:
@@ -61,7 +59,6 @@ class Cleaning:
             now_ms,
             clean[-1].log.mtime_ms - plan.number_of("delete.retention.ms") if clean else 0,
             memory_bytes,
-            most_keys,
             erased,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
 from kafkalog_cli.disk.durable import Content
@@ -26,31 +26,27 @@ HELD_BYTES = 8 << 20
 """New contents are kept in memory up to this size, above it in an unnamed temporary file."""
 
 
-class _Stored(NamedTuple):
-    """Bytes of the file that is on the disk under `name`: `size_bytes` from byte `start` on.
+class _Part(NamedTuple):
+    """The bytes of a drafted file: `length` bytes from byte `start` on, followed by `zeros` zero bytes.
 
-    `is_copy`: the drafted file is a copy of these bytes. Otherwise it is that file, renamed or cut, and `start` is 0.
+    They are of the file that is on the disk under `source`; None: of the spool. `is_copy`: the drafted file is a copy
+    of these bytes. Otherwise it is that file, renamed or cut, and `start` is 0.
     """
 
-    name: str
-    start: int
-    size_bytes: int
-    is_copy: bool = False
-
-
-class _Written(NamedTuple):
-    """A part of the spool, followed by `zeros` zero bytes."""
-
+    source: str | None
     start: int
     length: int
     zeros: int = 0
+    is_copy: bool = False
 
     @property
     def size_bytes(self) -> int:
         return self.length + self.zeros
 
-
-_Bytes = _Stored | _Written
+    def cut(self, size_bytes: int) -> _Part:
+        """Return the first `size_bytes` bytes."""
+        length = min(self.length, size_bytes)
+        return self._replace(length=length, zeros=size_bytes - length)
 
 
 class Draft:
@@ -65,7 +61,7 @@ class Draft:
         self.directory = directory
         entries = [entry for entry in entries_of_log(fs, directory) if entry.is_file and not is_passed_over(entry)]
         self._before = {entry.path.rpartition("/")[2]: entry for entry in entries}
-        self._now: dict[str, _Bytes] = {n: _Stored(n, 0, entry.size_bytes) for n, entry in self._before.items()}
+        self._now = {name: _Part(name, 0, entry.size_bytes) for name, entry in self._before.items()}
         self._spool = _Spool()
         self._read_once = _ReadOnce(fs)
         self.unopened: list[Unreadable] = []
@@ -100,7 +96,7 @@ class Draft:
     def name_on_disk(self, name: str) -> str | None:
         """Return the name that a drafted file has on the disk; None if it is written by the draft or does not exist."""
         found = self._now.get(name)
-        return found.name if found is not None and _is_the_file(found) else None
+        return None if found is None or found.is_copy else found.source
 
     def read(self, name: str, end: int | None = None) -> bytes:
         """Return the bytes of a small file, up to byte `end`.
@@ -129,7 +125,7 @@ class Draft:
 
     def content(self, name: str) -> Content:
         """Return the bytes of a file, to be written elsewhere."""
-        return _DraftedContent(self, self._spool, self._now[name])
+        return _DraftedContent(self.fs, self.directory, self._spool, self._now[name])
 
     def reader(self, name: str) -> ReadableFile:
         """Open a file as drafted. Raises PathNotFound, NotKafkaLayout, Unreadable."""
@@ -137,9 +133,7 @@ class Draft:
         found = self._now.get(name)
         if found is None:
             raise PathNotFound(path=path)
-        if isinstance(found, _Stored):
-            return _StoredFile(path, self.open_stored(found.name), found)
-        return _WrittenFile(path, self._spool, found)
+        return _PartFile(path, self._spool if found.source is None else self.open_stored(found.source), found)
 
     def open_stored(self, name: str) -> ReadableFile:
         """Open a file of the directory as it is on the disk. Raises PathNotFound, NotKafkaLayout, Unreadable."""
@@ -180,8 +174,8 @@ class Draft:
 
     def _status(self, name: str) -> FileStatus:
         now = self._now[name]
-        if isinstance(now, _Stored):
-            return self._before[now.name]._replace(path=self.path(name), size_bytes=now.size_bytes)
+        if now.source is not None:
+            return self._before[now.source]._replace(path=self.path(name), size_bytes=now.size_bytes)
         return FileStatus(self.path(name), now.size_bytes, 0, 0, is_directory=False, is_file=True, is_symlink=False)
 
     # -- changes
@@ -197,23 +191,17 @@ class Draft:
 
     def cut(self, name: str, size_bytes: int) -> None:
         """Shorten a file to `size_bytes`; do nothing if it is not longer."""
-        now = self._now[name]
-        if size_bytes >= now.size_bytes:
-            return
-        if isinstance(now, _Stored):
-            self._now[name] = now._replace(size_bytes=size_bytes)
-        else:
-            length = min(now.length, size_bytes)
-            self._now[name] = _Written(now.start, length, size_bytes - length)
+        if size_bytes < self._now[name].size_bytes:
+            self._now[name] = self._now[name].cut(size_bytes)
 
     def put(self, name: str, data: bytes, zeros: int = 0) -> None:
         """Create or replace a file with `data`, followed by `zeros` zero bytes."""
-        self._now[name] = _Written(self._spool.add(data), len(data), zeros)
+        self._now[name] = _Part(None, self._spool.add(data), len(data), zeros)
 
     def put_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
         """Create or replace a file with bytes that come in pieces; nothing else may be put meanwhile."""
         starts = [(self._spool.add(piece), len(piece)) for piece in pieces]
-        self._now[name] = _Written(starts[0][0] if starts else 0, sum(size for _, size in starts))
+        self._now[name] = _Part(None, starts[0][0] if starts else 0, sum(size for _, size in starts))
 
     def take_over(self, name: str, fork: Draft) -> None:
         """Create or replace a file with what a fork of this draft has under that name."""
@@ -222,8 +210,8 @@ class Draft:
     def slice(self, name: str, source: str, start: int, size_bytes: int) -> None:
         """Create a file from `size_bytes` of `source`, from byte `start` on; `source` must be a file on the disk."""
         found = self._now[source]
-        assert isinstance(found, _Stored)
-        self._now[name] = _Stored(found.name, found.start + start, size_bytes, is_copy=True)
+        assert found.source is not None
+        self._now[name] = _Part(found.source, found.start + start, size_bytes, is_copy=True)
 
     def changes(self) -> list[Change]:
         """Return the changes from the files on the disk to the drafted files, in an order that is safe to interrupt.
@@ -231,37 +219,37 @@ class Draft:
         Removals come first: if a later segment remained after a log that is cut, the gap between them would go
         unnoticed. Raises ValueError if files exchanged their names.
         """
-        kept = {now.name: name for name, now in self._now.items() if _is_the_file(now)}
+        kept = {old: name for name in self._now if (old := self.name_on_disk(name)) is not None}
         drops: list[Change] = [Drop(name) for name in sorted(self._before) if name not in kept and self._goes(name)]
         moves = _in_order({old: new for old, new in kept.items() if old != new})
         cuts: list[Change] = []
         puts: list[Change] = []
         for name, now in sorted(self._now.items()):
-            if isinstance(now, _Stored) and not now.is_copy:
-                before = self._before[now.name].size_bytes
+            old = self.name_on_disk(name)
+            if old is not None:
+                before = self._before[old].size_bytes
                 cuts += [Cut(name, before, now.size_bytes)] if now.size_bytes < before else []
                 continue
             replaces = name in self._before and name not in kept
             before_bytes = self._size_if_prefix(name, now) if replaces else None
             if before_bytes is None:
-                puts.append(Put(name, _DraftedContent(self, self._spool, now), replaces))
+                puts.append(Put(name, self.content(name), replaces))
             elif before_bytes > now.size_bytes:
                 cuts.append(Cut(name, before_bytes, now.size_bytes))
         return [*drops, *moves, *cuts, *puts]
 
     def _goes(self, name: str) -> bool:
         """Whether the file on the disk must be removed: the draft has no `name`, or renames another file to it."""
-        now = self._now.get(name)
-        return now is None or _is_the_file(now)
+        return name not in self._now or self.name_on_disk(name) is not None
 
-    def _size_if_prefix(self, name: str, now: _Bytes) -> int | None:
+    def _size_if_prefix(self, name: str, now: _Part) -> int | None:
         """Return the size of the file on the disk if it begins with all bytes drafted for its name, else None."""
         before = self._before[name].size_bytes
         if before < now.size_bytes:
             return None
         with self.open_stored(name) as file:
             position = 0
-            for piece in _DraftedContent(self, self._spool, now).pieces():
+            for piece in self.content(name).pieces():
                 buffer = bytearray(len(piece))
                 got, fault = read_readable(file, position, memoryview(buffer))
                 if fault is not None or got < len(piece) or buffer != piece:
@@ -270,27 +258,30 @@ class Draft:
         return before
 
 
-class _Spool:
+class _Spool(ReadableFile):
     """All written contents, one after the other; a draft and its forks share a spool."""
 
     def __init__(self) -> None:
+        self.path = ""
+        self.size_bytes = 0
         self._file = SpooledFile(HELD_BYTES)
-        self._size_bytes = 0
 
     def add(self, data: bytes) -> int:
         """Append `data` and return its position."""
-        start = self._size_bytes
+        start = self.size_bytes
         self._file.seek(start)
         self._file.write(data)
-        self._size_bytes += len(data)
+        self.size_bytes += len(data)
         return start
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        """Read bytes from `position` on into `buffer`; return their number."""
         self._file.seek(position)
         data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
+
+    def close(self) -> None:
+        """Do nothing: the drafts that share the spool read it again."""
 
 
 class _ReadOnce:
@@ -321,21 +312,26 @@ class _ReadOnce:
         return _Remembered(path, self._known[path])
 
 
-class _StoredFile(ReadableFile):
-    """A part of a file that is on the disk."""
+class _PartFile(ReadableFile):
+    """A drafted file: a part of `file`, and zeros after it."""
 
-    def __init__(self, path: str, file: ReadableFile, part: _Stored) -> None:
+    def __init__(self, path: str, file: ReadableFile, part: _Part) -> None:
         self.path = path
         self.size_bytes = part.size_bytes
         self._file = file
-        self._start = part.start
+        self._part = part
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        rest = max(0, self.size_bytes - position)
-        return self._file.read_into(self._start + position, buffer[:rest] if len(buffer) > rest else buffer)
+        wanted = min(len(buffer), max(0, self.size_bytes - position))
+        stored = max(0, min(wanted, self._part.length - position))
+        got = self._file.read_into(self._part.start + position, buffer[:stored]) if stored else 0
+        if got < stored:
+            return got
+        buffer[stored:wanted] = bytes(wanted - stored)
+        return wanted
 
     def data_from(self, position: int) -> int:
-        return self._file.data_from(self._start + position) - self._start
+        return self._file.data_from(self._part.start + position) - self._part.start
 
     def close(self) -> None:
         self._file.close()
@@ -358,31 +354,12 @@ class _Remembered(ReadableFile):
         """Do nothing: the file was closed when it was read."""
 
 
-class _WrittenFile(ReadableFile):
-    """A file that exists in the draft only."""
-
-    def __init__(self, path: str, spool: _Spool, part: _Written) -> None:
-        self.path = path
-        self.size_bytes = part.size_bytes
-        self._spool = spool
-        self._part = part
-
-    def read_into(self, position: int, buffer: memoryview) -> int:
-        wanted = min(len(buffer), max(0, self.size_bytes - position))
-        written = max(0, min(wanted, self._part.length - position))
-        done = self._spool.read_into(self._part.start + position, buffer[:written]) if written else 0
-        buffer[done:wanted] = bytes(wanted - done)
-        return wanted
-
-    def close(self) -> None:
-        """Do nothing: the spool stays open."""
-
-
 class _DraftedContent(Content):
     """The bytes of a drafted file, in pieces, for writing it to the disk."""
 
-    def __init__(self, draft: Draft, spool: _Spool, part: _Bytes) -> None:
-        self._draft = draft
+    def __init__(self, fs: Filesystem, directory: str, spool: _Spool, part: _Part) -> None:
+        self._fs = fs
+        self._directory = directory
         self._spool = spool
         self._part = part
 
@@ -391,18 +368,10 @@ class _DraftedContent(Content):
         return self._part.size_bytes
 
     def pieces(self) -> Iterator[bytes]:
-        draft, part = self._draft, self._part
-        file: ReadableFile
-        if isinstance(part, _Written):
-            file = _WrittenFile("", self._spool, part)
-        else:
-            file = _StoredFile("", draft.fs.open_read(draft.path(part.name)), part)
-        with file:
-            yield from file_pieces(file)
-
-
-def _is_the_file(now: _Bytes) -> TypeGuard[_Stored]:
-    return isinstance(now, _Stored) and not now.is_copy
+        source = self._part.source
+        file = self._spool if source is None else self._fs.open_read(f"{self._directory}/{source}")
+        with _PartFile("", file, self._part) as part:
+            yield from file_pieces(part)
 
 
 def _in_order(moves: dict[str, str]) -> list[Change]:

@@ -101,7 +101,7 @@ def _behind_damage(log: ReadableFile, position: int) -> tuple[int, int] | None:
 
 
 def segments_in_range(fs: Filesystem, files: list[str], wanted: Range) -> list[str]:
-    """Return `files` without the segments outside the range, judged by their names and their neighbours' names.
+    """Return `files` without the segments outside the range, by their names and their neighbours' names.
 
     The first segment with a base offset above the range is kept if its first batch starts in the range. Raises the
     exceptions of `open_read`.

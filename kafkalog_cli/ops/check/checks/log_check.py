@@ -199,14 +199,14 @@ class LogCheck:
 
     def _look_at_counts(self, batches: BatchColumns) -> None:
         """Find batches with more records than offsets, or 0 records and bytes after the header (Kafka skips them)."""
-        odd = rows_where(
+        suspects = rows_where(
             lambda count, base, last, magic, valid, size: (
                 ((count > last - base + 1) | ((count == 0) & (size > RECORD_BATCH.size))) & (magic >= 2) & (valid != 0)
             ),
             batches.records_count, batches.base_offset, batches.last_offset, batches.magic, batches.valid,
             batches.size_bytes,
         )  # fmt: skip
-        for row in odd:
+        for row in suspects:
             if not self._gets_finding(FindingKind.RECORD_COUNT):
                 continue
             batch = batches.row(row)
@@ -227,7 +227,7 @@ class LogCheck:
 
         A producer id comes with an epoch, and in data batches with a sequence. A transaction has a producer id.
         """
-        odd = rows_where(
+        suspects = rows_where(
             lambda producer, epoch, sequence, bits, magic, valid: (
                 (
                     (producer < NO_PRODUCER_ID)
@@ -240,7 +240,7 @@ class LogCheck:
             batches.producer_id, batches.producer_epoch, batches.base_sequence, batches.attributes, batches.magic,
             batches.valid,
         )  # fmt: skip
-        for row in odd:
+        for row in suspects:
             if not self._gets_finding(FindingKind.PRODUCER_FIELDS):
                 continue
             batch = batches.row(row)

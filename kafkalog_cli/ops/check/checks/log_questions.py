@@ -26,7 +26,7 @@ class Answer(NamedTuple):
 
 
 MOST_QUESTIONS = 150_000
-"""The most offsets whose batches are held in memory: some 900 bytes each."""
+"""The most offsets whose batches are in memory: some 900 bytes each."""
 
 
 ReadProducers = Callable[[], Iterable[ProducerEntry]]

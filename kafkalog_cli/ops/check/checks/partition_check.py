@@ -107,7 +107,7 @@ class PartitionCheck:
         self._questions = LogQuestions(UNKNOWN_RANGE)
         self._is_range_walked = wanted is None and self._is_first_of_one_segment()
         if not log_check.headers_only:
-            self._hold_changing()
+            self._read_changing_early()
             if not self._is_range_walked:
                 self._questions.log = self._range()
             self._ask()
@@ -163,12 +163,12 @@ class PartitionCheck:
 
     # ---- what is asked of the log before it is walked
 
-    def _hold_changing(self) -> None:
+    def _read_changing_early(self) -> None:
         """Read files that a broker appends to or replaces, before the log end is read: so they are not newer."""
         last = max(self._segments, default=None)
         for file in self._in_place(FileKind.TXN_INDEX, FileKind.LEADER_EPOCH_CHECKPOINT):
             if file.name.kind is FileKind.LEADER_EPOCH_CHECKPOINT or file.name.offset == last:
-                self._files.hold(file)
+                self._files.read_early(file)
 
     def _ask(self) -> None:
         files, questions = self._files, self._questions
@@ -261,7 +261,7 @@ class PartitionCheck:
             # A broker writes a batch first and its index entries afterwards. An index that is read before the size of
             # the log is taken has no entry beyond the log's end.
             for file in indexes:
-                files.hold(file)
+                files.read_early(file)
             if log is not None:
                 check.count(log.status)
                 opened = self._opened(log, stack, notes)

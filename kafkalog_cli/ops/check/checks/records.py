@@ -69,9 +69,9 @@ class RecordsCheck:
 
     def findings(self, path: str) -> Iterator[Finding]:
         """Yield the findings in the order of the file, then counts of others, then findings about timestamps."""
-        told: Counter[FindingKind] = Counter()
+        reported: Counter[FindingKind] = Counter()
         for kind, batch, message, fault in sorted(self._told, key=lambda one: (one[1].position, one[3] is None)):
-            told[kind] += 1
+            reported[kind] += 1
             first = batch.last_offset if batch.base_offset == NO_OFFSET else batch.base_offset
             offsets = (min(first, batch.last_offset), max(first, batch.last_offset))
             if fault is not None:
@@ -81,8 +81,8 @@ class RecordsCheck:
             else:
                 yield finding(kind, path, message, position=batch.position, offsets=offsets)
         for kind, count in self._counts.items():
-            if count > told[kind]:
-                yield finding(kind, path, f"{count - told[kind]} more batches of the same kind")
+            if count > reported[kind]:
+                yield finding(kind, path, f"{count - reported[kind]} more batches of the same kind")
         yield from self.times.findings(path)
 
     def _tell(self, kind: FindingKind | None, batch: Batch, message: str, fault: Fault | None = None) -> None:
@@ -218,13 +218,13 @@ _INNER_CRC = "a message inside has a CRC that does not match"
 
 
 def _timestamp_message(largest: int, header: int) -> str:
-    told = "none" if header == NO_TIMESTAMP else header
-    return f"the largest timestamp of its records is {largest}, its header says {told}"
+    stated = "none" if header == NO_TIMESTAMP else header
+    return f"the largest timestamp of its records is {largest}, its header says {stated}"
 
 
 def _negative_lengths(block: RecordBlock) -> Iterator[tuple[int, str]]:
     """Yield the row of each batch v2 with a key, value or header whose length is below -1, and a text on the first."""
-    records, told = block.records, NO_OFFSET
+    records, last_reported = block.records, NO_OFFSET
     sizes = records.key_size, records.value_size
     if not len(records) or (
         min(least_and_largest(column)[0] for column in sizes) >= -1
@@ -236,8 +236,8 @@ def _negative_lengths(block: RecordBlock) -> Iterator[tuple[int, str]]:
         records.key_size, records.value_size, records.valid,
     ):  # fmt: skip
         row = block.first_row + bisect_right(block.record_ends, number)
-        if row != told and block.batches.magic[row] >= RECORD_BATCH_MAGIC:
-            told = row
+        if row != last_reported and block.batches.magic[row] >= RECORD_BATCH_MAGIC:
+            last_reported = row
             key_size, value_size = int(records.key_size[number]), int(records.value_size[number])
             what = f"key is {key_size}" if key_size < -1 else f"value is {value_size}"
             if min(key_size, value_size) >= -1:

@@ -94,7 +94,7 @@ class DirectoryFiles:
         self.path = path
         self.directory = directory
         self._wanted = wanted
-        self._held: dict[str, SidecarContent] = {}
+        self._read_early: dict[str, SidecarContent] = {}
         self._small: dict[str, SidecarContent] = {}
         self._left_bytes = MOST_REMEMBERED_BYTES
         self.all = [
@@ -137,12 +137,12 @@ class DirectoryFiles:
         return None
 
     def read(self, file: PartitionFile) -> SidecarContent:
-        """Return the bytes of a file; never raises. The bytes of a held file are returned once and then released.
+        """Return the bytes of a file; never raises. Bytes that were read early are returned once and then released.
 
         Other small files are read once, and remembered.
         """
         path = file.status.path
-        content = self._held.pop(path, None) or self._small.get(path)
+        content = self._read_early.pop(path, None) or self._small.get(path)
         if content is None:
             content = self._read(file)
             if content.is_whole and len(content.data) <= min(READ_ONCE_BYTES, self._left_bytes):
@@ -150,16 +150,16 @@ class DirectoryFiles:
                 self._small[path] = content
         return content
 
-    def hold(self, file: PartitionFile) -> None:
+    def read_early(self, file: PartitionFile) -> None:
         """Read a file now, and keep its bytes for the next `read`: they must not be newer than the log read next."""
         path = file.status.path
-        if path not in self._held:
-            self._held[path] = self._read(file)
+        if path not in self._read_early:
+            self._read_early[path] = self._read(file)
 
     def peek(self, file: PartitionFile) -> SidecarContent:
-        """Return the bytes of a file. A held file stays held."""
-        held = self._held.get(file.status.path)
-        return self._read(file) if held is None else held
+        """Return the bytes of a file. Those of a file that was read early stay for `read`."""
+        content = self._read_early.get(file.status.path)
+        return self._read(file) if content is None else content
 
     def _read(self, file: PartitionFile) -> SidecarContent:
         size, zero_bytes = file.status.size_bytes, 0

@@ -30,7 +30,7 @@ _RIGHT: _Judgement = (Verdict.RIGHT, "")
 
 
 def txn_offsets(entries: Iterable[AbortedTxn], log: LogBounds) -> Iterator[int]:
-    """Yield the offsets that `check_aborted_txns` asks for."""
+    """Yield the offsets that `check_aborted_txns` requires."""
     for entry in entries:
         for offset in (entry.first_offset, entry.last_offset, entry.last_stable_offset):
             if log.start <= offset < log.end:
@@ -142,7 +142,7 @@ def _trail_problem(entry: AbortedTxn, ended: EndedTxn | None, ask: Ask) -> str:
 
 
 def snapshot_offsets(entries: Iterable[ProducerEntry], log: LogBounds) -> Iterator[int]:
-    """Yield the offsets that `check_producers` asks for."""
+    """Yield the offsets that `check_producers` requires."""
     for entry in entries:
         for offset in (entry.last_offset, entry.current_txn_first_offset):
             if log.start <= offset < log.end:
@@ -214,7 +214,7 @@ def _batch_problem(entry: ProducerEntry, batch: Batch) -> str:
 
 
 def epoch_offsets(entries: Iterable[EpochEntry], log: LogBounds) -> Iterator[int]:
-    """Yield the offsets that `check_epochs` asks for."""
+    """Yield the offsets that `check_epochs` requires."""
     return (entry.start_offset for entry in entries if 0 <= entry.start_offset < log.end)
 
 
@@ -261,10 +261,10 @@ def missing_epochs(entries: Sequence[EpochEntry], runs: Iterable[tuple[int, int]
     for epoch, base_offset in runs:
         number = bisect_right(starts, base_offset) - 1
         if number >= 0 and entries[number].epoch != epoch:
-            told = entries[number].epoch
-            message = f"the batch at offset {base_offset} has leader epoch {epoch}, the checkpoint says {told}"
+            recorded = entries[number].epoch
+            message = f"the batch at offset {base_offset} has leader epoch {epoch}, the checkpoint says {recorded}"
             offsets, expected = (base_offset, base_offset), f"leader epoch {epoch}"
-            yield FileNote(message, ExitCode.CORRUPTION, FindingKind.EPOCHS_WRONG, expected, str(told), offsets)
+            yield FileNote(message, ExitCode.CORRUPTION, FindingKind.EPOCHS_WRONG, expected, str(recorded), offsets)
 
 
 RangeOf = Callable[[str, int], LogBounds | None]
@@ -280,13 +280,13 @@ _BEYOND = {
 
 def check_offsets(entries: Iterable[PartitionOffset], kind: FileKind, range_of: RangeOf) -> Iterator[Entry]:
     """Check each line of one of the four offset checkpoints against its partition's first and end offset."""
-    seen: set[tuple[str, int]] = set()
+    names: set[tuple[str, int]] = set()
     for number, entry in enumerate(entries):
         name = (entry.topic, entry.partition)
-        if name in seen:
+        if name in names:
             yield Entry(number, entry, Verdict.STALE, "a second line about the partition: a broker takes it")
             continue
-        seen.add(name)
+        names.add(name)
         try:
             verdict, detail = _checkpoint_offset(entry.offset, kind, range_of(*name))
         except KafkalogError as error:

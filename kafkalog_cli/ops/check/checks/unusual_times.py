@@ -1,4 +1,4 @@
-"""Collects the odd timestamps of a segment, of which `verify` makes one finding per unit."""
+"""Collects the unusual timestamps of a segment, of which `verify` makes one finding per unit."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ def batch_times(batches: BatchColumns, rows: slice = slice(None)) -> IntColumn:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """The odd timestamps of one unit in a segment: the first, its position, the range of offsets, and the count."""
+class _Group:
+    """The unusual timestamps of one unit in a segment: the first, its position, the range of offsets, and the count."""
 
     first_timestamp: int
     position: int | None
@@ -42,13 +42,13 @@ class _Seen:
 
 
 class UnusualTimes:
-    """Collects the odd timestamps of one segment. `what` says what has them: "batch" or "record"."""
+    """Collects the unusual timestamps of one segment. `what` says what has them: "batch" or "record"."""
 
     def __init__(self, now_ms: int, what: str) -> None:
         self._now_ms = now_ms
         self._what = what
         self._plural = "es" if what.endswith("ch") else "s"
-        self._seen: dict[TimestampOddity, _Seen] = {}
+        self._groups: dict[TimestampOddity, _Group] = {}
 
     def see(
         self,
@@ -59,8 +59,8 @@ class UnusualTimes:
     ) -> None:
         """Check columns of equal length: timestamps in ms, offsets, and positions in bytes (None: not known).
 
-        `batch_timestamp` returns the largest timestamp of the batch of a row. If that timestamp is odd in the same way,
-        the row is skipped, since the batch is already reported.
+        `batch_timestamp` returns the largest timestamp of the batch of a row. If that timestamp is unusual in the same
+        way, the row is skipped, since the batch is already reported.
         """
         if not len(timestamps):
             return
@@ -70,27 +70,27 @@ class UnusualTimes:
             if unit is None or (batch_timestamp is not None and unit_of(batch_timestamp(row), self._now_ms) is unit):
                 continue
             offset = int(offsets[row])
-            seen = self._seen.get(unit)
-            if seen is None:
+            group = self._groups.get(unit)
+            if group is None:
                 position = None if positions is None else int(positions[row])
-                self._seen[unit] = _Seen(timestamp, position, offset, offset)
+                self._groups[unit] = _Group(timestamp, position, offset, offset)
             else:
-                seen.count += 1
-                seen.last_offset = max(seen.last_offset, offset)
+                group.count += 1
+                group.last_offset = max(group.last_offset, offset)
 
     def findings(self, path: str) -> Iterator[Finding]:
         """Yield one finding per unit."""
-        for unit, seen in self._seen.items():
+        for unit, group in self._groups.items():
             kind = _KINDS.get(unit, FindingKind.TIMESTAMP_UNIT)
-            many = f"{seen.count} {self._what}{'' if seen.count == 1 else self._plural} with a timestamp {unit.value}"
-            message = f"{many}, the first is {seen.first_timestamp}"
-            span = (seen.first_offset, seen.last_offset)
+            many = f"{group.count} {self._what}{'' if group.count == 1 else self._plural} with a timestamp {unit.value}"
+            message = f"{many}, the first is {group.first_timestamp}"
+            span = (group.first_offset, group.last_offset)
             expected = f"at most {self._now_ms}" if unit is TimestampOddity.FUTURE else "milliseconds since 1970"
-            got = str(seen.first_timestamp)
-            yield finding(kind, path, message, position=seen.position, expected=expected, got=got, offsets=span)
+            got = str(group.first_timestamp)
+            yield finding(kind, path, message, position=group.position, expected=expected, got=got, offsets=span)
 
     def _suspects(self, timestamps: IntColumn) -> list[int]:
-        """Return the rows that may be odd.
+        """Return the rows that may be unusual.
 
         For a normal log, the column's minimum and maximum show that there are none.
         """

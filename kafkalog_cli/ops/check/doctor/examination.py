@@ -223,8 +223,8 @@ def _plan(context: Context, options: VerbOptions, log_dir: str, seen: _Seen) -> 
     with suppress(NothingSelected):
         recover(log_dir, mode=RecoverMode.LIKE_BROKER, **planning)
     seen.plans |= {recovered.plan.path: recovered.plan for recovered in results.results}
-    told = {(note.kind, note.path) for note in seen.notes}
-    seen.notes += (note for note in results.failures if (note.kind, note.path) not in told)
+    known = {(note.kind, note.path) for note in seen.notes}
+    seen.notes += (note for note in results.failures if (note.kind, note.path) not in known)
 
 
 def _of_findings(
@@ -411,13 +411,13 @@ def _of_plan(plan: RecoverPlan) -> Iterator[StartStep]:
     if plan.is_refused:
         yield from (StartStep(plan.at_start, one.path, one.message) for one in plan.remarks)
         return
-    told = set()
+    named = set()
     for remark in plan.remarks:
         is_whole = remark.position is None and remark.code is ExitCode.CORRUPTION
-        told.add(remark.path)
+        named.add(remark.path)
         message = remark.message if remark.position is None else f"from byte {remark.position}: {remark.message}"
         yield StartStep(StartAction.REMOVES if is_whole else StartAction.CUTS, remark.path, message)
-    rebuilt = [base for base in plan.recovered if f"{plan.path}/{segment_file_name(base, FileKind.LOG)}" not in told]
+    rebuilt = [base for base in plan.recovered if f"{plan.path}/{segment_file_name(base, FileKind.LOG)}" not in named]
     if rebuilt:
         offsets = ", ".join(map(str, rebuilt[:3])) + (", …" if len(rebuilt) > 3 else "")
         segments = counted(len(rebuilt), "segment", "segments")

@@ -64,9 +64,9 @@ def add_next_steps(
     findings = [*found]
     if not findings:
         return
-    odd = {one.path: one for one in findings if one.kind is FindingKind.ODD_FILE}
+    unusable = {one.path: one for one in findings if one.kind is FindingKind.ODD_FILE}
     # Nothing else is true of such an entry, and no command repairs the partition while it is there.
-    findings = [one for one in findings if one.kind is FindingKind.ODD_FILE or one.path not in odd]
+    findings = [one for one in findings if one.kind is FindingKind.ODD_FILE or one.path not in unusable]
     in_the_way = next(filter(partial(_is_in_the_way, partition), findings), at_root)
     if in_the_way is not None:
         place = in_the_way.path.rpartition("/")[0] if in_the_way is at_root else partition.path

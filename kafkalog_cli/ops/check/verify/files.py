@@ -78,11 +78,11 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
 def _of_runs(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     """Yield the findings about `.kafkalog`."""
     try:
-        odd = odd_entries(fs, partition.path, partition.entries)
+        unexpected = odd_entries(fs, partition.path, partition.entries)
     except Unreadable as error:
-        odd = []
+        unexpected = []
         yield finding(FindingKind.NOT_READ, str(error.details["path"]), str(error.details["reason"]))
-    for path, what in odd:
+    for path, what in unexpected:
         yield finding(FindingKind.ODD_ENTRY, path, f"{what}, which kafkalog did not make")
 
 
@@ -98,18 +98,18 @@ def _others(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     for link in filter(is_passed_over, partition.entries):
         message = "a symbolic link with the name of a deleted or temporary file: kafkalog does not touch it"
         yield finding(FindingKind.UNKNOWN_FILE, link.path, message)
-    odd_ones = [*unusable_files(fs, partition.entries)]
-    steps = _NOTHING_REMAINS if odd_ones and _is_nothing_else(fs, partition, {odd.path for odd in odd_ones}) else ()
-    for odd in odd_ones:
-        message = f"{odd.what}, with the name of a file of Kafka"
-        yield finding(FindingKind.ODD_FILE, odd.path, message, steps=steps)
+    unusable = [*unusable_files(fs, partition.entries)]
+    steps = _NOTHING_REMAINS if unusable and _is_nothing_else(fs, partition, {file.path for file in unusable}) else ()
+    for file in unusable:
+        message = f"{file.what}, with the name of a file of Kafka"
+        yield finding(FindingKind.ODD_FILE, file.path, message, steps=steps)
 
 
-def _is_nothing_else(fs: Filesystem, partition: Partition, odd: set[str]) -> bool:
-    """Whether the directory no longer looks like a partition once the `odd` files are moved away."""
+def _is_nothing_else(fs: Filesystem, partition: Partition, unusable: set[str]) -> bool:
+    """Whether the directory no longer looks like a partition once the `unusable` files are moved away."""
     if partition.directory.topic is not None and log_dir_of(fs, partition.path) is not None:
         return False
-    return not holds_partition(fs, [entry for entry in partition.entries if entry.path not in odd])
+    return not holds_partition(fs, [entry for entry in partition.entries if entry.path not in unusable])
 
 
 # ---- leftovers of cleaning, splitting and deleting
@@ -132,9 +132,9 @@ def _leftovers(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
             message = "left by an unfinished cleaning or split"
             yield finding(FindingKind.LEFTOVER_CLEANED, path, message, broker_effect="a broker that starts deletes it")
         elif state is WorkState.SWAP:
-            goes = bound is not None and offset is not None and offset >= bound
+            is_deleted = bound is not None and offset is not None and offset >= bound
             effect = "a broker that starts deletes it: the cleaning was interrupted before its end"
-            if not goes:
+            if not is_deleted:
                 effect = "a broker that starts puts it in place" + (replaced and f", and deletes what it {replaced}")
             message = "left by a finished cleaning or split, and not yet in its place"
             yield finding(FindingKind.LEFTOVER_SWAP, path, message, broker_effect=effect)

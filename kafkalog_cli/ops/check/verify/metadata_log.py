@@ -74,7 +74,7 @@ def metadata_findings(
     is_told = is_cut = False
     for one in found:
         if one.kind in (FindingKind.METADATA_SNAPSHOT, FindingKind.MISSING_OFFSETS):
-            continue  # said below
+            continue  # reported below
         commands = [argv for step in flat(one.steps) for argv in step.commands]
         if one.path.endswith(FileKind.LOG.value) and any(Word.PATH in argv for argv in commands):
             # The node cuts its log in one place, whichever segments are damaged after it.
@@ -133,7 +133,7 @@ def bootstrap_findings(fs: Filesystem, path: str, log_dir: str) -> Iterator[Find
 
 
 class _Quorum(NamedTuple):
-    """The voters of the quorum as far as this directory tells; `others` are without this node."""
+    """The voters of the quorum as far as this directory shows; `others` are without this node."""
 
     voters: tuple[int, ...]
     others: tuple[int, ...]
@@ -283,10 +283,10 @@ class _NodeStart:
     @property
     def lost(self) -> str:
         """What the records tell that the node loses."""
-        told = _lost_words(self._lost, self.state)
+        names = _lost_words(self._lost, self.state)
         count = max(self._walk.end - self.end, 0)
         records = f"{counted(count, 'offset is', 'offsets are')} lost"
-        return f"{records}: {told}" if told else f"{records}, and no topic or setting with them"
+        return f"{records}: {names}" if names else f"{records}, and no topic or setting with them"
 
     @property
     def steps(self) -> Steps:

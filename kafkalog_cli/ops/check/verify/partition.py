@@ -123,13 +123,13 @@ def _walk(read_context: ReadContext, task: VerifyTask, check: LogCheck) -> LogBo
     """Check every batch and, above the level quick, every file beside the log; return the offsets of the log."""
     reports = PartitionCheck(read_context, task.partition, check, task.wanted, problems_only=True)
     # Of a file without problems only the report itself is kept: its entries are as many as a log has batches.
-    held = [report for report in reports if report.exit_code is not ExitCode.OK or report.notes]
-    blind = _unread_logs(check.findings)
-    for report in held:
-        told = findings_of(report, has_tail_damage=check.has_tail_damage, is_named=task.wanted is not None)
-        check.findings += (
-            told if _stem(report.path) not in blind else (one for one in told if one.kind is FindingKind.NOT_READ)
-        )
+    with_problems = [report for report in reports if report.exit_code is not ExitCode.OK or report.notes]
+    unread = _unread_logs(check.findings)
+    for report in with_problems:
+        findings = findings_of(report, has_tail_damage=check.has_tail_damage, is_named=task.wanted is not None)
+        if _stem(report.path) in unread:
+            findings = (finding for finding in findings if finding.kind is FindingKind.NOT_READ)
+        check.findings += findings
     if check.headers_only:
         check.findings += _quick(read_context, task, reports.log)
     return reports.log

@@ -72,10 +72,10 @@ def root_findings(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
         yield finding(FindingKind.MARKER_HELD, path, message, steps=_undo_steps(root))
     yield from _cut_off_import(root)
     yield from _second_lines(fs, root)
-    odd = {one.path for one in root.odd}
+    unusable = {one.path for one in root.odd}
     for name_ in root.others:
         path, found = f"{root.path.rstrip('/')}/{name_}", classify_file(name_)
-        if path in odd:
+        if path in unusable:
             continue
         if found.state is WorkState.TEMPORARY:
             yield finding(FindingKind.LEFTOVER_TEMPORARY, path, "an unfinished temporary file")
@@ -99,10 +99,10 @@ _OF_OUR_FILES: dict[FileKind, tuple[str, Steps]] = {
 def _fault_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
     """Yield a finding per fault of a file or directory at the root."""
     foreign = {f"{root.path.rstrip('/')}/{name}" for name in root.foreign}
-    odd = {one.path: one for one in root.odd if one.path not in foreign}
-    yield from (odd_root_finding(one) for one in odd.values())
+    unusable = {one.path: one for one in root.odd if one.path not in foreign}
+    yield from (unusable_file_finding(one) for one in unusable.values())
     for located in root.faults:
-        if located.path in odd:
+        if located.path in unusable:
             continue
         name = classify_file(located.path.rpartition("/")[2])
         if located.path in foreign:
@@ -117,17 +117,18 @@ def _fault_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
             yield found._replace(broker_effect=effect, steps=steps)
 
 
-def odd_root_finding(odd: UnusableFile) -> Finding:
+def unusable_file_finding(unusable: UnusableFile) -> Finding:
     """Return the finding about an entry at the root that has the name of a file of Kafka, but is not a usable file."""
-    if odd.is_directory:
-        return finding(FindingKind.FOREIGN_DIRECTORY, odd.path, "is not a partition directory")
-    return finding(FindingKind.ODD_FILE, odd.path, f"{odd.what}, with the name of a file of Kafka")
+    if unusable.is_directory:
+        return finding(FindingKind.FOREIGN_DIRECTORY, unusable.path, "is not a partition directory")
+    return finding(FindingKind.ODD_FILE, unusable.path, f"{unusable.what}, with the name of a file of Kafka")
 
 
 def first_in_the_way(root: LogDirRoot) -> Finding | None:
     """Return the finding about an entry at the root with which commands that change partitions are refused."""
     return next(
-        (odd_root_finding(one) for one in root.odd if classify_file(one.path.rpartition("/")[2]).kind in _WRITTEN), None
+        (unusable_file_finding(one) for one in root.odd if classify_file(one.path.rpartition("/")[2]).kind in _WRITTEN),
+        None,
     )
 
 
@@ -183,8 +184,8 @@ def _cut_off_import(root: LogDirRoot) -> Iterator[Finding]:
     if left.lost:
         parts.append(f"removed by a broker that was started since, and to be imported again: {_some(left.lost)}")
     inputs = inputs_of(left.what.get("command", ()))
-    told = f" of {_some(inputs)}" if inputs else ""
-    message = f"an import{told} was cut off after its commit; {'; '.join(parts) or 'only its record is left'}"
+    of_inputs = f" of {_some(inputs)}" if inputs else ""
+    message = f"an import{of_inputs} was cut off after its commit; {'; '.join(parts) or 'only its record is left'}"
     path = f"{root.path.rstrip('/')}/{FileKind.IMPORT_RECORD.value}"
     repeat = repeated_command(left.what, root.path)
     steps: Steps = ()

@@ -53,16 +53,16 @@ def _check_segment(
     limits, path, totals = read_context.limits, segment.log.path, check.totals
     totals.segments += 1
     totals.bytes += segment.log.size_bytes
-    seen, records = DamageSeen(), RecordsCheck(task.now_ms)
+    damage, records = DamageSeen(), RecordsCheck(task.now_ms)
     decoder = RecordReader(limits, strict=True)
     bad: list[BadBatch] = []
     reader = Scan(file, DamagePolicy.RESYNC, limits=limits, v07_base_offset=segment.base_offset)
     for chunk in reader:
         if chunk.damage is not None:
-            seen.fault(chunk.damage.fault)
+            damage.fault(chunk.damage.fault)
             start, end = chunk.damage.fault.position, chunk.damage.end
             check.findings.append(range_finding(file, start, end, "message", "messages"))
-        seen.batches(chunk.batches)
+        damage.batches(chunk.batches)
         totals.batches += len(chunk.batches)
         bad += _bad_crcs(chunk.batches)
         for first, end in good_rows(chunk.batches) if task.level is Level.DEEP else ():
@@ -71,11 +71,11 @@ def _check_segment(
                 records.see(block)
     broken = reader.fault
     if broken is not None:
-        seen.fault(broken)
+        damage.fault(broken)
         is_last = segment is task.partition.segments[-1]
         kind = range_kind(file, broken.position, file.size_bytes, is_tail=is_last)
         check.findings.append(of_fault(path, broken, kind))
-    code = seen.exit_code(read_context.fs, file, reader.end_position, limits)
+    code = damage.exit_code(read_context.fs, file, reader.end_position, limits)
     kind = FindingKind.BAD_TAIL_BATCH if code is ExitCode.WARNINGS else FindingKind.CRC_MISMATCH
     check.findings += crc_findings(file, bad[:MAX_FINDINGS], len(bad), lambda _: kind)
     check.findings += records.findings(path)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.fault import Fault, FaultKind, fault_of
-from kafkalog_cli.format.records import NO_RECORDS, PART_RECORDS, RecordColumns
+from kafkalog_cli.format.records import NO_RECORDS, RECORDS_AT_ONCE, RecordColumns
 
 SMALLEST_RECORD_BYTES = 7
 """One byte each for length, attributes, timestamp delta, offset delta, key length, value length, header count."""
@@ -38,7 +38,7 @@ def decode_batch(view: memoryview, start: int, end: int, batch: Batch) -> Iterat
             first, position = first + checked.records, checked.position
     first, position, fault = 0, start, None
     while fault is None and (first < count or not first):
-        rows = max(0, min(PART_RECORDS, count - first, (end - position) // SMALLEST_RECORD_BYTES + 1))
+        rows = max(0, min(RECORDS_AT_ONCE, count - first, (end - position) // SMALLEST_RECORD_BYTES + 1))
         data, out = native.new_matrix(native.RECORD_COLUMNS, rows + 8)
         part = native.decode_records(source, position, end, rows, header, out)
         fault = _fault(batch, part, first, end)

@@ -26,7 +26,7 @@ from kafkalog_cli.format.batch import (
 )
 from kafkalog_cli.format.fault import Fault, FaultKind, fault_of
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.format.records import OUTSIDE, PART_RECORDS, Part, Row
+from kafkalog_cli.format.records import OUTSIDE, RECORDS_AT_ONCE, Row, RowsAndFault
 from kafkalog_cli.format.scan import Scanned
 
 _INT32 = struct.Struct(">i")
@@ -74,7 +74,7 @@ class _InnerMessages:
         """Return the next messages, with their offsets in the set."""
         rows: list[Row] = []
         view, end = self._view, len(self._view)
-        while self.position + LOG_OVERHEAD_BYTES <= end and len(rows) < PART_RECORDS:
+        while self.position + LOG_OVERHEAD_BYTES <= end and len(rows) < RECORDS_AT_ONCE:
             offset, size = _OFFSET_AND_SIZE.unpack_from(view, self.position)
             if size < MINIMUM_ENTRY_SIZE:
                 self.broken = f"inner message of {size} bytes"
@@ -95,7 +95,7 @@ class _InnerMessages:
         return rows
 
 
-def decode_inner(view: memoryview, batch: Batch, *, timestamps_only: bool = False) -> Iterator[Part]:
+def decode_inner(view: memoryview, batch: Batch, *, timestamps_only: bool = False) -> Iterator[RowsAndFault]:
     """Yield the records of the decompressed set of a wrapper v0 or v1 (AbstractLegacyRecordBatch.DeepRecordsIterator).
 
     Inner offsets are absolute in magic 0. In magic 1 they are relative, and the last message, which has the wrapper's

@@ -14,12 +14,12 @@ from kafkalog_cli.format.fault import Fault
 
 Row = tuple[int, ...]
 """The values of one record, in the order of RecordColumns."""
-PART_RECORDS = 1 << 15
+RECORDS_AT_ONCE = 1 << 15
 """Number of records of one batch that are read at a time.
 
 A record needs only 7 bytes, so that a small batch can contain many millions.
 """
-Part = tuple[list[Row], Fault | None]
+RowsAndFault = tuple[list[Row], Fault | None]
 """Records of a batch, in order. The last part has the batch's fault, if there is one."""
 OUTSIDE = -1
 """Position of a key or value whose stored size exceeds the bytes left in its message."""

@@ -13,7 +13,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.dump_text import Abort, LogText
-from kafkalog_cli.output.line_program import Form, Is, Item, Part, program, record, stored, true_or_false
+from kafkalog_cli.output.line_program import Form, Is, Item, RecordField, program, record, stored, true_or_false
 from kafkalog_cli.output.rendering import BlockLines, LineForm, only_batch, without_records
 from kafkalog_cli.output.stream import ResultStream
 
@@ -111,7 +111,7 @@ class V07Printer:
         self._out = out
         self._base_offset = base_offset
         self._deep = deep
-        payload: list[Item] = ["payload:\t", stored(Part.VALUE, Form.JAVA), "\n"] if contents else []
+        payload: list[Item] = ["payload:\t", stored(RecordField.VALUE, Form.JAVA), "\n"] if contents else []
         self._outer = BlockLines(LineForm(program([], payload)))
         self._inner = BlockLines(LineForm(program([], [*_INNER_MESSAGE, *payload])))
 

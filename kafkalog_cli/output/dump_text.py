@@ -23,7 +23,7 @@ from kafkalog_cli.output.line_program import (
     Is,
     Item,
     Op,
-    Part,
+    RecordField,
     batch,
     headers,
     program,
@@ -93,10 +93,10 @@ class LogText:
         contents: list[Item] = []
         if forms is not None:
             key, payload = (stored(part, self._form(form)) for part, form in zip(_CONTENTS, forms, strict=True))
-            stop = when(Is.LEGACY, when(Is.OUTSIDE, STOP, of=Part.VALUE))
-            contents = [stop, *self._contents((Is.NULL, Part.KEY), key, (Is.NULL, Part.VALUE), payload)]
+            stop = when(Is.LEGACY, when(Is.OUTSIDE, STOP, of=RecordField.VALUE))
+            contents = [stop, *self._contents((Is.NULL, RecordField.KEY), key, (Is.NULL, RecordField.VALUE), payload)]
         elif decoder is not None:
-            ready_key, ready_payload = ready(_KEY, Part.KEY), ready(_PAYLOAD, Part.VALUE)
+            ready_key, ready_payload = ready(_KEY, RecordField.KEY), ready(_PAYLOAD, RecordField.VALUE)
             contents = self._contents((Is.NO_READY, _KEY), ready_key, (Is.NO_READY, _PAYLOAD), ready_payload)
         self._decodes = decoder is not None and forms is None
         metadata = [] if skip_metadata else self._metadata()
@@ -131,7 +131,7 @@ class LogText:
         return text, Abort(fault.position, fault.message, fault.kind.value)
 
     def _metadata(self) -> list[Item]:
-        header_keys = headers(when(Is.LATER_HEADER, ","), stored(Part.HEADER_KEY, self._form(Form.JAVA)))
+        header_keys = headers(when(Is.LATER_HEADER, ","), stored(RecordField.HEADER_KEY, self._form(Form.JAVA)))
         is_valid = true_or_false(Is.RECORD_VALID)
         return [
             "| offset: ", record("offset"), " ", TIME_TYPE, ": ", record("timestamp"), " keySize: ",
@@ -200,7 +200,7 @@ class LogText:
         return None if text is None else self._form(text)
 
 
-_CONTENTS = Part.KEY, Part.VALUE
+_CONTENTS = RecordField.KEY, RecordField.VALUE
 _BATCH_LINE: list[Item] = [
     when(Is.LEGACY, "offset: ", batch("last_offset")),
     unless(

@@ -13,7 +13,7 @@ from kafkalog_cli.output.line_program import (
     Form,
     Is,
     Item,
-    Part,
+    RecordField,
     headers,
     program,
     record,
@@ -61,14 +61,16 @@ def _record_lines(block: RecordBlock) -> Iterator[str]:
     timed: list[Item] = ["timestamp: ", record("timestamp"), f" ({iso_time(timestamp)}), ", TIME_TYPE, "\n"]
     items: list[Item] = [
         "offset: ", record("offset"), "\n", *(timed if timestamp != NO_TIMESTAMP else []),
-        "key: ", *_content(Part.KEY), "value: ", *_content(Part.VALUE),
-        headers("header: ", stored(Part.HEADER_KEY, Form.JAVA_ESCAPED), " = ", *_content(Part.HEADER_VALUE)),
+        "key: ", *_content(RecordField.KEY), "value: ", *_content(RecordField.VALUE),
+        headers(
+            "header: ", stored(RecordField.HEADER_KEY, Form.JAVA_ESCAPED), " = ", *_content(RecordField.HEADER_VALUE)
+        ),
     ]  # fmt: skip
     for piece in BlockLines(LineForm(program([], items), escape=True)).pieces(block):
         yield str(piece, "utf-8")
 
 
-def _content(part: Part) -> list[Item]:
+def _content(part: RecordField) -> list[Item]:
     whole = stored(part, Form.JAVA_ESCAPED), " (", size(part), " bytes)\n"
     return [when(Is.NULL, "null\n", of=part), unless(Is.NULL, *whole, of=part)]
 

@@ -10,7 +10,7 @@ from kafkalog_cli.output.line_program import (
     Form,
     Is,
     Item,
-    Part,
+    RecordField,
     headers,
     program,
     ready,
@@ -88,8 +88,8 @@ def _unescape(escape: str) -> bytes:
     return _raw(escape)
 
 
-_CONTENTS = {"k": ("key", Part.KEY), "s": ("value", Part.VALUE)}
-_SIZES = {"K": Part.KEY, "S": Part.VALUE}
+_CONTENTS = {"k": ("key", RecordField.KEY), "s": ("value", RecordField.VALUE)}
+_SIZES = {"K": RecordField.KEY, "S": RecordField.VALUE}
 
 
 def kcat_form(
@@ -101,7 +101,7 @@ def kcat_form(
     name = printable(topic).encode() if escape else _raw(topic)
     constant: dict[Token, Item] = {
         "t": name, "p": b"%d" % partition, "o": record("offset"), "T": record("timestamp"),
-        "R": size_bytes(Part.VALUE, escape=escape), **{token: size(part) for token, part in _SIZES.items()},
+        "R": size_bytes(RecordField.VALUE, escape=escape), **{token: size(part) for token, part in _SIZES.items()},
     }  # fmt: skip
     form = Form.TEXT_ESCAPED if escape else Form.RAW
     items: list[Item] = []
@@ -110,8 +110,8 @@ def kcat_form(
             what, part = _CONTENTS[token]
             items += _decoded(columns.index(what), part, form) if what in columns else [stored(part, form)]
         elif token == "h":
-            value = when(Is.NULL, "NULL", of=Part.HEADER_VALUE), stored(Part.HEADER_VALUE, form)
-            items.append(headers(when(Is.LATER_HEADER, ","), stored(Part.HEADER_KEY, form), "=", *value))
+            value = when(Is.NULL, "NULL", of=RecordField.HEADER_VALUE), stored(RecordField.HEADER_VALUE, form)
+            items.append(headers(when(Is.LATER_HEADER, ","), stored(RecordField.HEADER_KEY, form), "=", *value))
         else:
             items.append(constant.get(token, token))
     texts = None if values is None else decoded_texts(values, columns, escape=escape)
@@ -119,5 +119,5 @@ def kcat_form(
     return LineForm(program([], items), texts, len(columns), escape, unescaped=frozenset(given))
 
 
-def _decoded(column: int, part: Part, form: Form) -> list[Item]:
+def _decoded(column: int, part: RecordField, form: Form) -> list[Item]:
     return [unless(Is.NO_READY, ready(column), of=column), when(Is.NO_READY, stored(part, form), of=column)]

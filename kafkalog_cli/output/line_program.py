@@ -61,7 +61,7 @@ class Is(IntEnum):
     LATER_HEADER = 14
 
 
-class Part(IntEnum):
+class RecordField(IntEnum):
     """Contents of a record, as FIELD_ of native/render.h; those of a header only inside of `headers`."""
 
     KEY = 0
@@ -122,28 +122,28 @@ def true_or_false(condition: Is) -> Op:
     return Op(_Code.BOOL, condition)
 
 
-def stored(part: Part, form: Form) -> Op:
+def stored(field: RecordField, form: Form) -> Op:
     """Contents; nothing for null, except in JSON."""
-    return Op(_Code.FIELD, part, form)
+    return Op(_Code.FIELD, field, form)
 
 
-def size(part: Part) -> Op:
+def size(field: RecordField) -> Op:
     """The size of contents: -1 for null, 0 if they are missing."""
-    return Op(_Code.SIZE, part)
+    return Op(_Code.SIZE, field)
 
 
-def size_bytes(part: Part, *, escape: bool) -> Op:
+def size_bytes(field: RecordField, *, escape: bool) -> Op:
     """The size as four bytes."""
-    return Op(_Code.SIZE, part, 2 if escape else 1)
+    return Op(_Code.SIZE, field, 2 if escape else 1)
 
 
-def ready(column: int, part: Part = Part.KEY) -> Op:
-    """The text of a column that Python makes; `part` is what is written if the column has a Form in its place."""
-    return Op(_Code.READY, column, part)
+def ready(column: int, field: RecordField = RecordField.KEY) -> Op:
+    """The text of a column that Python makes; `field` is what is written if the column has a Form in its place."""
+    return Op(_Code.READY, column, field)
 
 
 def when(condition: Is, *items: Item, of: int = 0) -> Branch:
-    """Items that are written if the condition holds, `of` a Part or a column of ready texts."""
+    """Items that are written if the condition holds, `of` a RecordField or a column of ready texts."""
     return Branch(_Code.IF, condition, of, items)
 
 

@@ -10,7 +10,7 @@ from kafkalog_cli.output.line_program import (
     Form,
     Is,
     Item,
-    Part,
+    RecordField,
     batch,
     headers,
     program,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FIELDS = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
 """The possible fields of a line, in the order in which the real tool prints them."""
 
-_PARTS = {"key": Part.KEY, "value": Part.VALUE}
+_PARTS = {"key": RecordField.KEY, "value": RecordField.VALUE}
 
 
 def consumer_form(  # noqa: PLR0913
@@ -92,8 +92,8 @@ def _field(name: str, partition: int, columns: tuple[str, ...], *, escape: bool,
         return ["Epoch:", when(Is.EPOCH_KNOWN, batch("leader_epoch")), unless(Is.EPOCH_KNOWN, "NOT_PRESENT")]
     if name == "headers":
         # Consumers read the keys of headers as strings, and replace bytes that are not UTF-8.
-        key = stored(Part.HEADER_KEY, Form.JAVA_ESCAPED if escape else Form.JAVA)
-        each = headers(when(Is.LATER_HEADER, ","), key, ":", *_contents(Part.HEADER_VALUE, escape=escape))
+        key = stored(RecordField.HEADER_KEY, Form.JAVA_ESCAPED if escape else Form.JAVA)
+        each = headers(when(Is.LATER_HEADER, ","), key, ":", *_contents(RecordField.HEADER_VALUE, escape=escape))
         items = [unless(Is.HEADERS, "NO_HEADERS"), each]
     else:
         items = _contents(_PARTS[name], escape=escape)
@@ -103,6 +103,6 @@ def _field(name: str, partition: int, columns: tuple[str, ...], *, escape: bool,
     return [unless(Is.NO_READY, ready(column), of=column), when(Is.NO_READY, *items, of=column)]
 
 
-def _contents(part: Part, *, escape: bool) -> list[Branch]:
+def _contents(part: RecordField, *, escape: bool) -> list[Branch]:
     whole = stored(part, Form.TEXT_ESCAPED if escape else Form.RAW)
     return [when(Is.NULL, "null", of=part), unless(Is.NULL, whole, of=part)]

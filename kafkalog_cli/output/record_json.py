@@ -17,7 +17,7 @@ from kafkalog_cli.output.line_program import (
     Form,
     Is,
     Item,
-    Part,
+    RecordField,
     batch,
     headers,
     program,
@@ -220,8 +220,8 @@ def record_form(context: SegmentContext, options: RecordJsonOptions, *, is_match
     record_line: list[Item] = [
         line_start(RecordObject, context), batch("position"), ',"offset":', record("offset"),
         ',"timestamp_ms":', record("timestamp", null_for_unknown=True), ',"timestamp_type":"', time_type,
-        '","key":', *_contents(Part.KEY, redaction.keys, texts.key),
-        ',"value":', *_contents(Part.VALUE, redaction.values, texts.value),
+        '","key":', *_contents(RecordField.KEY, redaction.keys, texts.key),
+        ',"value":', *_contents(RecordField.VALUE, redaction.values, texts.value),
         ',"headers":[', *_headers(redaction.headers, texts.headers),
         '],"batch_base_offset":', batch("base_offset"), ',"codec":"', CODEC,
         '","producer_id":', batch("producer_id"), ',"producer_epoch":', batch("producer_epoch"),
@@ -253,25 +253,25 @@ def _batch_line(start: str, time_type: Item) -> list[Item]:
     ]  # fmt: skip
 
 
-def _contents(part: Part, showing: Showing, hashes: int) -> list[Item]:
+def _contents(field: RecordField, showing: Showing, hashes: int) -> list[Item]:
     """Return the items of contents; `hashes` is the column with the JSON of their hashes."""
-    whole = stored(part, Form.JSON)
+    whole = stored(field, Form.JSON)
     if showing is Showing.ALL:
         return [whole]
     redacted: list[Item] = ['{"redacted":true}']
     if showing is Showing.LENGTH:
-        redacted = ['{"redacted":true,"bytes":', size(part), "}"]
+        redacted = ['{"redacted":true,"bytes":', size(field), "}"]
     elif showing is Showing.HASH:
         redacted = [ready(hashes)]
     # Of a null there is nothing to hide, and the size of missing bytes is damage that is reported.
-    is_shown = (when(Is.NULL, whole, of=part), when(Is.OUTSIDE, whole, of=part))
-    return [*is_shown, unless(Is.NULL, unless(Is.OUTSIDE, *redacted, of=part), of=part)]
+    is_shown = (when(Is.NULL, whole, of=field), when(Is.OUTSIDE, whole, of=field))
+    return [*is_shown, unless(Is.NULL, unless(Is.OUTSIDE, *redacted, of=field), of=field)]
 
 
 def _headers(showing: Showing, hashes: int) -> list[Item]:
     if showing is Showing.HASH:
         return [ready(hashes)]
-    key, value = stored(Part.HEADER_KEY, Form.JSON), _contents(Part.HEADER_VALUE, showing, hashes)
+    key, value = stored(RecordField.HEADER_KEY, Form.JSON), _contents(RecordField.HEADER_VALUE, showing, hashes)
     return [headers(when(Is.LATER_HEADER, ","), '{"key":', key, ',"value":', *value, "}")]
 
 

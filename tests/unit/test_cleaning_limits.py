@@ -15,7 +15,7 @@ from kafkalog_cli.broker.cleaning.marks import Marks, causes_of
 from kafkalog_cli.broker.cleaning.output import _BUFFER_BYTES, CleanedSegments, IndexLimits
 from kafkalog_cli.disk.fs import FileAttributes
 from kafkalog_cli.format.batch import Batch, BatchColumns
-from kafkalog_cli.format.records import PART_RECORDS
+from kafkalog_cli.format.records import RECORDS_AT_ONCE
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message
@@ -45,12 +45,12 @@ def batch(*records, horizon=None, last=None):
 
 
 def test_a_large_batch_keeps_the_last_record_of_each_key():
-    count = PART_RECORDS + 5
-    keys = [b"a"] + [None] * (PART_RECORDS - 1) + [b"b", b"c", b"d", b"e", b"f"]
+    count = RECORDS_AT_ONCE + 5
+    keys = [b"a"] + [None] * (RECORDS_AT_ONCE - 1) + [b"b", b"c", b"d", b"e", b"f"]
     records = [R(at, BASE_TIME_MS, key, b"v") for at, key in enumerate(keys)]
     log = log_of((0, [batch_v2(records, codec=4)]))
     marks = mark(log, MarkingRequest(0, ACTIVE, NOW_MS))
-    assert causes_of(marks.part(0, count)).keyless == PART_RECORDS - 1
+    assert causes_of(marks.part(0, count)).keyless == RECORDS_AT_ONCE - 1
     files = Files()
     request = CleaningRequest(NOW_MS, 0, ACTIVE, ACTIVE, IndexLimits(4096, 4096), {}, ACTIVE)
     assert len(list(Cleaner(log, marks, request, files).groups())) == 1
@@ -61,7 +61,7 @@ def test_a_large_batch_keeps_the_last_record_of_each_key():
 
 def test_a_large_batch_keeps_its_last_offset_without_its_last_records():
     """MemoryRecords.filterTo: a batch v2 keeps its offsets, whichever of its records stay."""
-    keys = [b"a", *[b"b"] * PART_RECORDS, b"c", b"c"]
+    keys = [b"a", *[b"b"] * RECORDS_AT_ONCE, b"c", b"c"]
     records = [R(at, BASE_TIME_MS, key, b"v") for at, key in enumerate(keys)]
     after = batch((len(keys), b"c", b"w"))
     log = log_of((0, [batch_v2(records, codec=4), after]))

@@ -57,14 +57,14 @@ def many_batches(chance, count):
 @contextmanager
 def parts_of(records):
     """Batches of more records than this are read in parts."""
-    before = decode.PART_RECORDS  # type: ignore[attr-defined]
+    before = decode.RECORDS_AT_ONCE  # type: ignore[attr-defined]
     try:
         for module in HAVE_THE_SIZE:
-            module.PART_RECORDS = records  # type: ignore[attr-defined]
+            module.RECORDS_AT_ONCE = records  # type: ignore[attr-defined]
         yield
     finally:
         for module in HAVE_THE_SIZE:
-            module.PART_RECORDS = before  # type: ignore[attr-defined]
+            module.RECORDS_AT_ONCE = before  # type: ignore[attr-defined]
 
 
 def batch_by_batch(data):

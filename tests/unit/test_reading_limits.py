@@ -14,7 +14,7 @@ from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.format.records import PART_RECORDS
+from kafkalog_cli.format.records import RECORDS_AT_ONCE
 from kafkalog_cli.log.reading import resync
 from kafkalog_cli.log.reading.header import _control_key, control_record_at, header_at
 from kafkalog_cli.log.reading.readable import SECTOR_BYTES, read_readable, unreadable_ranges
@@ -327,16 +327,18 @@ def test_no_rows_are_no_blocks():
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("codec", [0, 4])
-@pytest.mark.parametrize("count", [PART_RECORDS, PART_RECORDS + 1])
+@pytest.mark.parametrize("count", [RECORDS_AT_ONCE, RECORDS_AT_ONCE + 1])
 def test_the_parts_of_a_large_batch(count, codec):
     data = batch_v2([R(at, 1000) for at in range(count)], codec)
     parts = [(block.begun, len(block.records), block.goes_on, dict(block.faults)) for block in records_of(data)]
-    whole = [(0, count, False, {})] if count == PART_RECORDS else [(0, count - 1, True, {}), (count - 1, 1, False, {})]
+    whole = (
+        [(0, count, False, {})] if count == RECORDS_AT_ONCE else [(0, count - 1, True, {}), (count - 1, 1, False, {})]
+    )
     assert parts == whole
 
 
 def test_a_large_batch_whose_bytes_unpack_to_nothing():
-    header = batch_v2([R(0, 1000)], 4)[:57] + struct.pack(">i", PART_RECORDS + 1)
+    header = batch_v2([R(0, 1000)], 4)[:57] + struct.pack(">i", RECORDS_AT_ONCE + 1)
     import zstandard
 
     data = header + zstandard.ZstdCompressor().compress(b"")

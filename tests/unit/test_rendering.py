@@ -17,7 +17,19 @@ from kafkalog_cli.log.reading import records, scan
 from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.output import line_program
-from kafkalog_cli.output.line_program import Form, Is, Part, batch, headers, program, record, size, stored, unless, when
+from kafkalog_cli.output.line_program import (
+    Form,
+    Is,
+    RecordField,
+    batch,
+    headers,
+    program,
+    record,
+    size,
+    stored,
+    unless,
+    when,
+)
 from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form
 from kafkalog_cli.output.rendering import BlockLines, LineForm, Lines, RenderedBlock
 from tests.damage import makers
@@ -83,7 +95,10 @@ def test_lines_are_the_same_for_every_size_of_the_buffer():
 @pytest.mark.parametrize("form", [form for form in Form if form is not Form.JSON])
 def test_contents_are_the_same_in_every_form_for_every_size_of_the_buffer(form):
     chance = random.Random(form)
-    items = [*(stored(part, form) for part in (Part.KEY, Part.VALUE)), headers(stored(Part.HEADER_VALUE, form), ";")]
+    items = [
+        *(stored(part, form) for part in (RecordField.KEY, RecordField.VALUE)),
+        headers(stored(RecordField.HEADER_VALUE, form), ";"),
+    ]
     lines = LineForm(program([], items))
     expected = {
         Form.RAW: lambda data: data,
@@ -119,7 +134,7 @@ def random_program(chance):
         if kind == 0:
             return "text" * chance.randrange(40)
         if kind == 1:
-            return stored(chance.choice(list(Part)[:2]), chance.choice(list(Form)))
+            return stored(chance.choice(list(RecordField)[:2]), chance.choice(list(Form)))
         if kind == 2:
             return batch(chance.choice(["position", "base_offset", "crc"]), null_for_unknown=chance.random() < 0.5)
         if kind == 3:
@@ -127,11 +142,11 @@ def random_program(chance):
         if kind == 4:
             return chance.choice([line_program.TIME_TYPE, line_program.CODEC, line_program.LAST_SEQUENCE])
         if kind == 5:
-            return size(chance.choice(list(Part)[:2]))
+            return size(chance.choice(list(RecordField)[:2]))
         if kind == 6:
             return line_program.true_or_false(chance.choice([Is.CONTROL, Is.CRC_VALID, Is.RECORD_VALID]))
         if kind == 7:
-            some = (stored(Part.HEADER_KEY, Form.JSON), when(Is.LATER_HEADER, ","), item(3))
+            some = (stored(RecordField.HEADER_KEY, Form.JSON), when(Is.LATER_HEADER, ","), item(3))
             return headers(*some[: chance.randrange(1, 4)])
         some = [item(depth + 1) for _ in range(chance.randrange(4))]
         condition = chance.choice([Is.LEGACY, Is.CONTROL, Is.TRANSACTIONAL, Is.NULL, Is.HEADERS, Is.CODEC_KNOWN])
@@ -194,7 +209,7 @@ def test_a_program_with_operands_out_of_range_is_refused(ops):
 
 @pytest.mark.parametrize(
     ("prefix", "numbers"),
-    [("OP_", line_program._Code), ("IF_", Is), ("FIELD_", Part), ("FORM_", Form)],
+    [("OP_", line_program._Code), ("IF_", Is), ("FIELD_", RecordField), ("FORM_", Form)],
     ids=["operations", "conditions", "fields", "forms"],
 )
 def test_numbers_of_programs_are_those_of_the_header(prefix, numbers):
@@ -268,7 +283,7 @@ def test_buffers_are_filled_before_they_are_handed_over():
 def test_a_program_that_stops_says_at_which_batch_or_record():
     data = makers.batch(0, [makers.record(0, b"k", None), makers.record(1, b"k", b"v")])
     block: RecordBlock = next(blocks(data))
-    form = LineForm(program([], ["<", unless(Is.NULL, line_program.STOP, of=Part.VALUE), ">"]))
+    form = LineForm(program([], ["<", unless(Is.NULL, line_program.STOP, of=RecordField.VALUE), ">"]))
     lines = Lines(form, block)
     assert b"".join(map(bytes, BlockLines(form)._pieces(lines))) == b"<><"
     assert lines.stopped_at == (0, 1)

@@ -27,7 +27,7 @@ from kafkalog_cli.format.control import usual_marker
 from kafkalog_cli.format.decode import decode_batch
 from kafkalog_cli.format.fault import Fault, FaultKind, fault_of
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.records import NO_RECORDS, PART_RECORDS, Part, RecordBlock, RecordColumns, Row
+from kafkalog_cli.format.records import NO_RECORDS, RECORDS_AT_ONCE, RecordBlock, RecordColumns, Row, RowsAndFault
 from kafkalog_cli.log.reading.budget import LARGE_BUFFERS, LARGE_BYTES, started_pool
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES, Chunk, Rows, Scan
 
@@ -106,11 +106,11 @@ class RecordReader:
         source = native.Memory(chunk.view)
         while row < end:
             out = self._matrix()
-            decoded = native.decode_stored(source, chunk.position, PART_RECORDS, batches, row, end, out)
+            decoded = native.decode_stored(source, chunk.position, RECORDS_AT_ONCE, batches, row, end, out)
             if decoded.batches:
                 yield self._block(chunk, chunk.view, row, decoded)
                 row += decoded.batches
-            elif _is_packed(batch := chunk.batches.row(row)) and batch.records_count <= PART_RECORDS:
+            elif _is_packed(batch := chunk.batches.row(row)) and batch.records_count <= RECORDS_AT_ONCE:
                 after = self._end_of_packed(chunk, row, end)
                 yield from self._packed(chunk, batches, row, after)
                 row = after
@@ -134,7 +134,7 @@ class RecordReader:
     def _end_of_packed(chunk: Chunk, row: int, end: int) -> int:
         """Return the end of the run of compressed batches that begins at `row`."""
         for at, batch in enumerate(chunk.batches.rows(row, end), row):
-            if not _is_packed(batch) or batch.records_count > PART_RECORDS:
+            if not _is_packed(batch) or batch.records_count > RECORDS_AT_ONCE:
                 return at
         return end
 
@@ -275,7 +275,7 @@ def _problem(chunk: Chunk, batch: Batch, view: memoryview) -> str:
     return problem or (legacy.problem_of_set(view, batch) if batch.codec else "")
 
 
-def _in(view: memoryview, parts: Iterable[Part]) -> Decoded:
+def _in(view: memoryview, parts: Iterable[RowsAndFault]) -> Decoded:
     return ((view, RecordColumns.from_rows(rows) if rows else NO_RECORDS, fault) for rows, fault in parts)
 
 
@@ -350,7 +350,7 @@ class _V07Sets:
                 self._fault = message
                 break
             codec, row = message
-            if rows and (codec or len(rows) == PART_RECORDS):
+            if rows and (codec or len(rows) == RECORDS_AT_ONCE):
                 yield inner, rows, None
                 rows = []
             if not codec:
@@ -380,7 +380,7 @@ def _decompressed(codec: int, data: memoryview, batch: Batch, limits: Limits) ->
     return memoryview(inner)[:size]
 
 
-def _no_records(batch: Batch, kind: FaultKind, message: str) -> list[Part]:
+def _no_records(batch: Batch, kind: FaultKind, message: str) -> list[RowsAndFault]:
     return [([], fault_of(batch, kind, message))]
 
 

@@ -110,12 +110,14 @@ class IndexCheck(ABC):
     """Checks the entries in use of one index file while its segment is walked.
 
     Give `see` every BatchRun in order, then call `finish`. Without a log call neither: then only the order of the
-    entries is checked. `_columns` has the columns of the entries, `_keys` is the one that leads to batches.
+    entries is checked. `_columns` has the columns of the entries, `_keys` is the one that leads to batches. The first
+    entry must be above `_before` in both columns.
     """
 
     index: ClassVar[type[SegmentIndex[Any]]]
     findings: ClassVar[tuple[IndexFinding, ...]]
     _keys: IntColumn
+    _before: tuple[int, int]
 
     def __init__(self, files: DirectoryFiles, file: PartitionFile, log: IndexedLog) -> None:
         self._files, self._file, self._log = files, file, log
@@ -183,10 +185,6 @@ class IndexCheck(ABC):
         found = (self.findings[number] for number in set(self._finding))
         return worst_code(verdict_code(one.verdict, one.is_tolerable) for one in found)
 
-    @abstractmethod
-    def _all_fit(self) -> bool:
-        """Whether every entry fits, and their order is right."""
-
     def is_sound(self, walk: SegmentWalk | None, *, is_closed: bool) -> bool:
         """Whether the report after the walk would have nothing to say; arguments as for `report`."""
         is_whole = self._is_read and not self._read_notes and not self._faults
@@ -227,12 +225,12 @@ class IndexCheck(ABC):
             message = "the segment is not the last: a broker reads its zero tail as entries (KAFKA-10207)"
             yield FileNote(message, ExitCode.WARNINGS, FindingKind.INDEX_ZERO_TAIL)
 
-    def _do_all_rise(self, first_before: int, second_before: int) -> bool:
-        """Whether all entries fit, and each of the two columns rises from above one number."""
+    def _all_fit(self) -> bool:
+        """Whether all entries fit, and each of the two columns rises from above its number in `_before`."""
         first, second, *rises = self._columns
         if self._finding.count(FITS) != len(self):
             return False
-        return not len(first) or (first[0] > first_before and second[0] > second_before and min(rises) > 0)
+        return not len(first) or (first[0] > self._before[0] and second[0] > self._before[1] and min(rises) > 0)
 
 
 def index_check(files: DirectoryFiles, file: PartitionFile, log: IndexedLog) -> IndexCheck:
@@ -259,6 +257,7 @@ class OffsetIndexCheck(IndexCheck):
     def __init__(self, files: DirectoryFiles, file: PartitionFile, log: IndexedLog) -> None:
         super().__init__(files, file, log)
         self._offset, self._position, _, rise = self._columns
+        self._before = self._base_offset - 1, -1
         self._begin(self._position, rise)
         count = len(self)
         self._style = bytearray(count)
@@ -285,7 +284,7 @@ class OffsetIndexCheck(IndexCheck):
         return batch_run.end
 
     def _fit_from(self, slot: int, batch_run: BatchRun) -> int:
-        """See IndexCheck. An entry fits if it has the position and last offset of a batch v2."""
+        """An entry fits if it has the position and last offset of a batch v2."""
         single = native.match_positions(self._offset[slot:], self._position[slot:], batch_run.batches)
         end = slot + len(single)
         self._finding[slot:end] = bytes([EntryFinding.FITS]) * len(single)
@@ -304,20 +303,14 @@ class OffsetIndexCheck(IndexCheck):
         self._look_at_calls()
 
     def _style_counts(self) -> Counter[Style]:
-        """See IndexCheck."""
         all_fit = self._finding.count(FITS) == len(self)
         right = self._style if all_fit else bytes(compress(self._style, map(int(FITS).__eq__, self._finding)))
         return Counter({_STYLES[style]: right.count(style) for style in set(right)})
 
-    def _all_fit(self) -> bool:
-        """See IndexCheck."""
-        return self._do_all_rise(self._base_offset - 1, -1)
-
     def _judge_order(self) -> None:
-        """See IndexCheck."""
         if self._all_fit():
             return
-        last_offset, last_position = self._base_offset - 1, -1
+        last_offset, last_position = self._before
         for slot, offset in enumerate(self._offset):
             position = self._position[slot]
             verdict = self.findings[self._finding[slot]].verdict
@@ -333,7 +326,6 @@ class OffsetIndexCheck(IndexCheck):
                 last_offset, last_position = offset, position
 
     def _entries(self) -> Iterator[Entry]:
-        """See IndexCheck."""
         for slot, number in enumerate(self._finding):
             value = OffsetIndexEntry(self._offset[slot], self._position[slot])
             if number == FITS:

@@ -55,6 +55,7 @@ class TimeIndexCheck(IndexCheck):
     def __init__(self, files: DirectoryFiles, file: PartitionFile, log: IndexedLog) -> None:
         super().__init__(files, file, log)
         self._timestamp, self._offset, _, rise = self._columns
+        self._before = NO_TIMESTAMP, self._base_offset - 1
         self._begin(self._offset, rise)
         self._tolerable = bytearray(b"\1" * len(self))
         self._largest = array("q", [NO_TIMESTAMP]) * len(self)
@@ -63,7 +64,7 @@ class TimeIndexCheck(IndexCheck):
         return batch_run.last_reached + 1
 
     def _fit_from(self, slot: int, batch_run: BatchRun) -> int:
-        """See IndexCheck. An entry fits if it has the last offset of the first batch with its timestamp."""
+        """An entry fits if it has the last offset of the first batch with its timestamp."""
         batches, before = batch_run.batches, batch_run.timestamp_before
         fitting = native.match_times(self._timestamp[slot:], self._offset[slot:], batches, before)
         self._finding[slot : slot + fitting] = bytes([TimeFinding.FITS]) * fitting
@@ -79,10 +80,6 @@ class TimeIndexCheck(IndexCheck):
         if last >= 0 and self._timestamp[last] > walk.largest_timestamp:
             self._tolerable[last] = False
 
-    def _all_fit(self) -> bool:
-        """See IndexCheck."""
-        return self._do_all_rise(NO_TIMESTAMP, self._base_offset - 1)
-
     def is_sound(self, walk: SegmentWalk | None, *, is_closed: bool) -> bool:
         """See IndexCheck."""
         lacks_largest = is_closed and walk is not None and walk.largest_timestamp > self._last_timestamp
@@ -93,7 +90,6 @@ class TimeIndexCheck(IndexCheck):
         return self._timestamp[-1] if len(self) else NO_TIMESTAMP
 
     def _judge_order(self) -> None:
-        """See IndexCheck."""
         if self._all_fit():
             return
         last_timestamp, last_offset = NO_TIMESTAMP, self._base_offset
@@ -126,7 +122,6 @@ class TimeIndexCheck(IndexCheck):
         return replace(report, notes=(*report.notes, note), lacks_largest=True)
 
     def _entries(self) -> Iterator[Entry]:
-        """See IndexCheck."""
         for slot, number in enumerate(self._finding):
             finding = self.findings[number]
             value = TimeIndexEntry(self._timestamp[slot], self._offset[slot])

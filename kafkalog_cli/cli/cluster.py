@@ -67,9 +67,7 @@ def cluster(  # noqa: PLR0913, PLR0917 options
         counts = write_objects(run.lines, description, parts)
     else:
         write_text(run.out, description, parts)
-    code = run.end(**counts)
-    run.messages.report(*description.notes)
-    return code
+    return run.end(description.notes, **counts)
 
 
 def _point(environment: Environment, text: str | None, now: str | None) -> MetadataPoint | None:

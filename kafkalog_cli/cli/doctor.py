@@ -81,8 +81,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
         run.write_lines([""] if number else [])
         run.write_lines(DoctorText(paint_of(run.out)).lines(examination))
     run.codes += [examination.exit_code for examination in examinations]
-    code = run.end(**counts)
-    run.messages.report(*(note for examination in examinations for note in examination.notes))
+    code = run.end([note for examination in examinations for note in examination.notes], **counts)
     if any(examination.text_is_unknown for examination in examinations):
         run.messages.warn("unknown-text", "no page of docs/broker-messages is about this text")
     return code

@@ -363,10 +363,8 @@ class Dump:
         context = SegmentContext(directory.topic, directory.partition, name, name.endswith(".kafka"))
         printer = JsonPrinter(self._run.out, record_form(context, options))
         self._print(path, dump, printer)
-        failures = [] if options.values_shown is None else options.values_shown.undecoded.failures()
-        for one in failures:
-            self._run.warn("undecoded", one.message, path)
-        if failures:
+        values_shown = options.values_shown
+        if values_shown is not None and self._run.report_undecoded(values_shown.undecoded, path):
             self._run.codes[-1] = self._run.codes[-1] or ExitCode.WARNINGS
         self.batch_count += printer.batch_count
         self.record_count += printer.record_count
@@ -374,21 +372,21 @@ class Dump:
     def _print(self, path: str, dump: SegmentDump, printer: SegmentPrinter) -> None:
         gave_up = False
         progress, done_bytes = self._run.progress, 0
-        for part in self._parts(dump, printer):
-            if self._run.shows_progress_beside_results and not isinstance(part, Fault):
-                batches, end = (part.batches, part.end_row) if isinstance(part, RecordBlock) else (part, len(part))
+        for chunk in self._chunks(dump, printer):
+            if self._run.shows_progress_beside_results and not isinstance(chunk, Fault):
+                batches, end = (chunk.batches, chunk.end_row) if isinstance(chunk, RecordBlock) else (chunk, len(chunk))
                 end_bytes = int(batches.position[end - 1]) + int(batches.size_bytes[end - 1]) if end else done_bytes
                 progress.advance(end_bytes - done_bytes, path)
                 done_bytes = end_bytes
-            if isinstance(part, Fault):
-                self._fail(path, part.position, part.message, part.kind.value)
-            elif isinstance(part, RecordBlock):
-                gave_up = gave_up and part.begun > 0
-                if gave_up:  # a later part of the batch whose record made it give up
+            if isinstance(chunk, Fault):
+                self._fail(path, chunk.position, chunk.message, chunk.kind.value)
+            elif isinstance(chunk, RecordBlock):
+                gave_up = gave_up and chunk.begun > 0
+                if gave_up:  # later records of the batch whose record made it give up
                     continue
-                printer.block(part)
+                printer.block(chunk)
             else:
-                printer.batches(part)
+                printer.batches(chunk)
             if printer.aborted is not None:
                 self._fail(path, printer.aborted.position, printer.aborted.message, printer.aborted.kind)
                 if not self._options.resync:
@@ -401,35 +399,35 @@ class Dump:
         elif dump.fault is not None and self._run.as_json:
             self._run.messages.error("trailing-bytes", dump.fault.message, path=path, position=dump.fault.position)
 
-    def _parts(self, dump: SegmentDump, printer: SegmentPrinter) -> Iterator[RecordBlock | BatchColumns | Fault]:
+    def _chunks(self, dump: SegmentDump, printer: SegmentPrinter) -> Iterator[RecordBlock | BatchColumns | Fault]:
         if self._deep:
             yield from dump.blocks(printer.ahead)
             return
-        for part in dump.batches():
-            if self._options.resync and not isinstance(part, Fault):
+        for batches in dump.batches():
+            if self._options.resync and not isinstance(batches, Fault):
                 # One batch at a time: printing stops at a batch that cannot be shown.
-                yield from (part.part(row, row + 1) for row in range(len(part)))
+                yield from (batches.part(row, row + 1) for row in range(len(batches)))
             else:
-                yield part
+                yield batches
 
     def _dump_options(self, path: str, file: ReadableFile, v07_base_offset: int | None) -> DumpOptions | None:
         """Return which part of the file to read; None if none of it is in the range."""
-        options, wanted = self._options, self._range
+        options, wanted_range = self._options, self._range
         start, end = 0, self._tool.max_bytes
-        if wanted is not None:
+        if wanted_range is not None:
             from kafkalog_cli.ops.ranges import window
 
-            if wanted.key is not None:
-                key = wanted.key.with_decoder(self._decoder).in_topic(
+            if wanted_range.key is not None:
+                key = wanted_range.key.with_decoder(self._decoder).in_topic(
                     directory_name(path.rpartition("/")[0]).topic or ""
                 )
-                wanted = wanted._replace(key=key)
+                wanted_range = wanted_range._replace(key=key)
             segment = segment_of_file(self._run.fs, path)
             if segment is not None and not segment.is_v07:
-                found = window(self._run.fs, segment, file, wanted)
-                if found is None:
+                bounds = window(self._run.fs, segment, file, wanted_range)
+                if bounds is None:
                     return None
-                start, end = found[0], min(found[1], end)
+                start, end = bounds[0], min(bounds[1], end)
         return DumpOptions(
             deep=self._deep,
             start=start,
@@ -437,9 +435,9 @@ class Dump:
             limits=self._limits,
             resync=options.resync,
             v07_base_offset=v07_base_offset,
-            wanted=wanted,
+            wanted=wanted_range,
             max_records=None if options.max_records is None else options.max_records - self.shown_records,
-            is_gap_before_first=wanted is None and not self.reports.version.is_scala,
+            is_gap_before_first=wanted_range is None and not self.reports.version.is_scala,
             knows_brokers=options.strict,  # its exit code is of damage; else the output is that of the tool
         )
 
@@ -502,10 +500,10 @@ def _segment_bytes(run: Run, paths: list[str]) -> int:
 
 def java_split(text: str) -> list[str]:
     """Split as Java's `text.split(",")`, which drops empty strings at the end."""
-    parts = text.split(",")
-    while len(parts) > 1 and not parts[-1]:
-        parts.pop()
-    return parts
+    words = text.split(",")
+    while len(words) > 1 and not words[-1]:
+        words.pop()
+    return words
 
 
 def segment_header(name: str) -> str | None:

@@ -94,9 +94,7 @@ def groups(context: Context, options: GroupsOptions) -> int:
     else:
         counts = _print_groups(run, log_dirs, request, members=options.members)
     run.codes += log_dirs.codes
-    code = run.end(**counts)
-    run.messages.report(*log_dirs.notes)
-    return code
+    return run.end(log_dirs.notes, **counts)
 
 
 def _print_history(run: Run, log_dirs: Copies, request: GroupsRequest) -> dict[str, int]:

@@ -87,7 +87,4 @@ class PartitionPrinter:
 
     def report_undecoded(self) -> bool:
         """Report the keys and values that were not decoded so far; return whether there are any."""
-        failures = [] if self._values is None else self._values.undecoded.failures()
-        for one in failures:
-            self._run.warn("undecoded", one.message, self._partition.path)
-        return bool(failures)
+        return self._values is not None and self._run.report_undecoded(self._values.undecoded, self._partition.path)

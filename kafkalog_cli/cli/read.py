@@ -247,8 +247,7 @@ class _Logs:
         elif self._outside:
             run.codes.append(ExitCode.OK)
         for path, key in self._keys:
-            for failure in key.undecoded.failures():
-                run.warn("undecoded", failure.message, path)
+            if run.report_undecoded(key.undecoded, path):
                 run.codes.append(ExitCode.WARNINGS)
 
 

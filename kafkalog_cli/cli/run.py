@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from kafkalog_cli.format.fault import Fault
     from kafkalog_cli.format.values.decoder import ValueDecoder
     from kafkalog_cli.log.partition import Partition
+    from kafkalog_cli.ops.call.observer import Note
     from kafkalog_cli.ops.call.options import Context as CallContext
     from kafkalog_cli.ops.decoding import Decoding
     from kafkalog_cli.ops.selection import Selection
+    from kafkalog_cli.ops.values import UndecodedCounts
 
 ResultT = TypeVar("ResultT")
 
@@ -138,6 +140,13 @@ class Run:
         self.out.flush()
         self.messages.warn(kind, message, path=path)
 
+    def report_undecoded(self, undecoded: UndecodedCounts, path: str) -> bool:
+        """Report the keys and values of a partition that were not decoded so far; return whether there are any."""
+        failures = undecoded.failures()
+        for failure in failures:
+            self.warn("undecoded", failure.message, path)
+        return bool(failures)
+
     def not_read(self, path: str, error: KafkalogError | OSError) -> None:
         """Report the error for which the file or directory at `path` was not read."""
         self.out.flush()
@@ -148,12 +157,13 @@ class Run:
         self.not_read(path, error)
         self.codes.append(error.exit_code if isinstance(error, KafkalogError) else ExitCode.FAILURE)
 
-    def end(self, **counts: Any) -> int:
-        """Print the summary of JSON output, and flush; return the exit code of all."""
+    def end(self, notes: Iterable[Note] = (), /, **counts: Any) -> int:
+        """Print the summary of JSON output, then the notes on the whole run; return the exit code of all."""
         code = combined_exit_code(self.codes)
         if self.lines is not None:
             self.lines.summary(code, **counts)
         self.out.flush()
+        self.messages.report(*notes)
         if self._undisturbed is not None:
             self._undisturbed.end()
         return int(code)

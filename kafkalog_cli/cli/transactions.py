@@ -55,9 +55,7 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     else:
         write_transactions(run.out, results)
     run.codes += log_dirs.codes
-    code = run.end(**counts)
-    run.messages.report(*log_dirs.notes)
-    return code
+    return run.end(log_dirs.notes, **counts)
 
 
 def write_objects(lines: JsonLines, results: Iterable[TransactionalId | OpenInLog]) -> dict[str, int]:

@@ -149,7 +149,7 @@ class _Source:
         self._block: RecordBlock | None = None
         self._timestamps: list[int] = []
         self._at = 0
-        self.held_bytes = 0
+        self.memory_bytes = 0
 
     @property
     def key(self) -> Key | None:
@@ -157,7 +157,7 @@ class _Source:
         while self._at >= len(self._timestamps):
             self._block = None
             self._block = next(self._blocks, None)
-            self.held_bytes = 0 if self._block is None else _held_bytes(self._block)
+            self.memory_bytes = 0 if self._block is None else _memory_bytes(self._block)
             if self._block is None:
                 return None
             self._timestamps, self._at = self._block.records.timestamp.tolist(), 0
@@ -188,14 +188,14 @@ def merged_by_time(
     have the next records of all sources take more than `most_bytes` of memory.
     """
     cursors: list[_Source] = []
-    held_bytes = 0
+    memory_bytes = 0
     heap: list[Key] = []
     for number, blocks in enumerate(sources):
         cursors.append(_Source(number, blocks))
         if (first := cursors[number].key) is not None:
             heap.append(first)
-        held_bytes += cursors[number].held_bytes
-        _check(held_bytes, most_bytes, len(sources))
+        memory_bytes += cursors[number].memory_bytes
+        _check_memory(memory_bytes, most_bytes, len(sources))
     heapify(heap)
     left = most_records
     while heap and left != 0:
@@ -205,21 +205,21 @@ def merged_by_time(
         left = None if left is None else left - len(block.records)
         yield number, block
         del block
-        before_bytes = cursor.held_bytes
+        before_bytes = cursor.memory_bytes
         key = cursor.key if left != 0 else None
-        held_bytes += cursor.held_bytes - before_bytes
-        _check(held_bytes, most_bytes, len(sources))
+        memory_bytes += cursor.memory_bytes - before_bytes
+        _check_memory(memory_bytes, most_bytes, len(sources))
         if key is not None:
             heappush(heap, key)
 
 
-def _check(held_bytes: int, most_bytes: int | None, sources: int) -> None:
-    if most_bytes is not None and held_bytes > most_bytes:
+def _check_memory(memory_bytes: int, most_bytes: int | None, sources: int) -> None:
+    if most_bytes is not None and memory_bytes > most_bytes:
         reason = f"the next batches of {sources} partitions take more than {most_bytes} bytes in memory"
         raise KafkalogError(reason=f"{reason}: merge fewer of them, or raise the limit with --max-output-bytes")
 
 
-def _held_bytes(block: RecordBlock) -> int:
+def _memory_bytes(block: RecordBlock) -> int:
     """Return about how much memory a source holds while a record of the block is its next record."""
     records, size_bytes = block.records, len(block.buffer)
     if block.is_usual and len(records):  # the buffer may be a large arena of which this block uses the beginning

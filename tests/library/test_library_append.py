@@ -142,6 +142,16 @@ def test_append_without_a_timestamp_column_uses_now(tmp_path):
     assert part.column("value").null_count == 3
 
 
+def test_append_takes_keys_and_values_of_the_arrow_types_that_import_takes(tmp_path):
+    log = kl.open_partition(empty(tmp_path))
+    key = pa.array(["a", None, "b"]).dictionary_encode()
+    value = pa.array([b"x", None, b"too long to be in a view"]).cast(pa.binary_view())
+    log.append(pa.table({"key": key, "value": value, "headers": pa.nulls(3), "offset": ["no", "number", ""]}), **GIVEN)
+    (part,) = log.records()
+    assert part.column("key").to_pylist() == [b"a", None, b"b"]
+    assert part.column("value").to_pylist() == [b"x", None, b"too long to be in a view"]
+
+
 def test_append_takes_the_batches_that_records_gives(tmp_path, corpus):
     source = kl.open_partition(next((corpus / "v2-mixed" / "data").glob("*-0")))
     target = kl.open_partition(empty(tmp_path))

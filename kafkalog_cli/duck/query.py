@@ -170,7 +170,10 @@ class Result:
         import pyarrow as pa
 
         try:
-            arrays = [array.cast(field.type) for array, field in zip(batch.columns, self.arrow_schema, strict=True)]
+            arrays = [
+                array.cast(field.type, safe="[ns" not in str(array.type))  # nanoseconds are cut off
+                for array, field in zip(batch.columns, self.arrow_schema, strict=True)
+            ]
         except pa.ArrowInvalid as error:
             raise KafkalogError(reason=f"DuckDB: a number has more than 64 bits: {error}") from None
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)

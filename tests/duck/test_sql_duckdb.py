@@ -177,12 +177,12 @@ def test_a_map_without_entries_has_the_types_of_its_cast(shop):
 def test_times_in_other_types_are_those_times(shop):
     query = (
         "select [timestamp_s '2020-01-01'] a, map {1: timestamp_ms '2020-01-01'} b, {c: timestamp_ns '2020-01-01'} s,"
-        " [timestamp '2020-01-01']::timestamp[1] f"
+        " [timestamp '2020-01-01']::timestamp[1] f, [timestamp_ns '2020-01-01 00:00:00.123456789'] n"
     )
     code, out, _ = sql(shop, query, "--format", "json")
     time = "2020-01-01T00:00:00.000"
     assert (code, json.loads(out.splitlines()[0])["row"]) == (
-        0, {"a": [time], "b": [[1, time]], "s": {"c": time}, "f": [time]},
+        0, {"a": [time], "b": [[1, time]], "s": {"c": time}, "f": [time], "n": ["2020-01-01T00:00:00.123456"]},
     )  # fmt: skip
 
 

@@ -71,15 +71,6 @@ def test_a_partitioner_puts_keys_where_producers_look(disk, cluster):  # noqa: F
     assert (code, check(out.splitlines())) == (0, {"kafkalog.replayed/1", "kafkalog.summary/1"})
 
 
-def test_json_objects_of_replay_fit_their_schemas(disk, cluster):  # noqa: F811
-    code, out, err = kafkalog(*words(disk, "--create", "--groups", "--dry-run", "--format", "json"))
-    assert (code, check(out.splitlines())) == (0, {"kafkalog.planned-replay/1", "kafkalog.summary/1"})
-    assert check(err.splitlines()) == {"kafkalog.warning/1"}
-    code, out, _ = kafkalog(*words(disk, "--create", "--groups", "--format", "json"))
-    kinds = {"kafkalog.replayed/1", "kafkalog.replayed-offset/1", "kafkalog.summary/1"}
-    assert (code, check(out.splitlines())) == (0, kinds)
-
-
 def test_replay_stops_a_partition_at_a_record_that_the_cluster_refuses(disk, cluster):  # noqa: F811
     cluster.refuses = lambda one: one == sent(6)
     code, out, err = kafkalog(*words(disk, "--create", "--topic", "orders", "--partition", "0"))

@@ -1,17 +1,59 @@
-"""The log directories of the fixtures, as they were before the commands of the case."""
+"""The log directories of the fixtures and of the documentation."""
 
 from __future__ import annotations
 
-from tests.conformance.rows import PARTITION
-from tests.support.archives import FIXTURES, unpack
+import re
+from pathlib import Path
+from typing import NamedTuple
 
-ARCHIVES = {
-    "old-broker-": FIXTURES / "old_releases" / "old_releases.tar.xz",
-    "message-sets-": FIXTURES / "message_sets" / "message_sets.tar.xz",
-}
-SIDECARS = FIXTURES / "sidecars" / "kraft"
+from tests.conformance.rows import PARTITION
+from tests.support.archives import CORPUS, unpack
+
+ROOT = Path(__file__).parents[2]
+SEGMENT = re.compile(r"\d+\.(log|kafka)(\.deleted)?$")
+IDENTITY = "meta.properties"
 STAGES = ("before", "data")
-"""Where a case of an archive has the log directory; other cases are a log directory."""
+"""Where a case of an archive has its log directory; other cases are a log directory."""
+
+
+class Source(NamedTuple):
+    """An archive or a folder with log directories. `prefix` begins the names of their cases.
+
+    Where `is_changed` is false, only commands run that change nothing.
+    """
+
+    path: str
+    prefix: str = ""
+    is_changed: bool = True
+
+
+SOURCES = (
+    Source("tests/fixtures/corpus/corpus.tar.xz"),
+    Source("tests/fixtures/old_releases/old_releases.tar.xz", "old-broker"),
+    Source("tests/fixtures/format_switches.tar.xz", "format-switches"),
+    Source("tests/fixtures/message_sets/message_sets.tar.xz", "message-sets"),
+    Source("tests/fixtures/sidecars", "sidecars"),
+    Source("tests/fixtures/recorded_runs.tar.xz", "run", is_changed=False),
+    Source("tests/fixtures/nodes/bases.tar.xz", "node", is_changed=False),
+    Source("tests/fixtures/nodes/inputs.tar.xz", "node-inputs", is_changed=False),
+    Source("tests/fixtures/nodes/static.tar.xz", "node", is_changed=False),
+    Source("tests/fixtures/nodes/dynamic.tar.xz", "node", is_changed=False),
+    Source("docs/dead-broker.tar.gz", is_changed=False),
+    Source("docs/example", "docs-example"),
+)
+LEFT_OUT = {
+    r"corpus\.tar\.xz/corpus/[^/]+/(after[^/]*|running)$": "what a broker made of `before`, for tests/golden",
+    r"message_sets\.tar\.xz/corpus/[^/]+/kafka$": "what a log cleaner made of `before`, for tests/golden",
+}
+"""Log directories of the sources that are not recorded, and why."""
+
+
+class Case(NamedTuple):
+    """A log directory, and where it is in its source: `tests/fixtures/corpus/corpus.tar.xz/corpus/v0/data`."""
+
+    root: Path
+    place: str
+    is_changed: bool
 
 
 def log_directory_of(case):
@@ -20,15 +62,30 @@ def log_directory_of(case):
 
 
 def unpack_all(target, corpus):
-    """Unpack the other archives below a directory; return the log directories by the name of the case."""
-    folders = {"": corpus}
-    for prefix, archive in ARCHIVES.items():
-        unpack(archive, target / archive.name)
-        folders[prefix] = target / archive.name / "corpus"
-    found = {"sidecars": SIDECARS}
-    for prefix, folder in folders.items():
-        for case in sorted(folder.iterdir()):
-            root = log_directory_of(case)
-            if any(PARTITION.match(path.name) for path in root.iterdir()):
-                found[prefix + case.name] = root
+    """Unpack all archives but the corpus; return the log directories by the names of their cases."""
+    empty = target / "empty"
+    empty.mkdir()
+    found = {"empty": Case(empty, "", True)}
+    for path, prefix, is_changed in SOURCES:
+        if ROOT / path == CORPUS:
+            top = corpus.parent
+        elif (ROOT / path).is_dir():
+            top = ROOT / path
+        else:
+            top = target / path
+            unpack(ROOT / path, top)
+        for root in [top, *sorted(one for one in top.rglob("*") if one.is_dir())]:
+            inner = root.relative_to(top)
+            place = (Path(path) / inner).as_posix()
+            if is_log_directory(root) and not any(re.search(pattern, place) for pattern in LEFT_OUT):
+                parts = [prefix, *(part for part in inner.parts if part not in ("corpus", *STAGES))]
+                found["-".join(filter(None, parts))] = Case(root, place, is_changed)
     return found
+
+
+def is_log_directory(path):
+    """Whether a directory has segments in its partitions, or the identity of a log directory."""
+    partitions = (one for one in path.iterdir() if one.is_dir() and PARTITION.match(one.name))
+    return (path / IDENTITY).is_file() or any(
+        SEGMENT.match(file.name) for partition in partitions for file in partition.iterdir()
+    )

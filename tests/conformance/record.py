@@ -9,6 +9,7 @@ import lzma
 import re
 import shutil
 import stat
+import sys
 from pathlib import Path
 
 from tests.conformance.runner import run_in
@@ -29,6 +30,15 @@ VARYING = [
     (re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min)\b"), "T"),
 ]
 """Names of runs, durations and ages, and what stands for them."""
+SIZE = re.compile(r'("(?:size_bytes|bytes)": ?)\d+|\b[\d.]+ (?:bytes|KiB|MiB)')
+INPUTS = {
+    "LINES": "one\ntwo\nthree\n",
+    "KCAT": "".join(
+        f'{{"topic":"k","partition":0,"offset":{offset},"ts":1700000000000,"key":"{offset}","payload":"v"}}\n'
+        for offset in range(9)
+    ),
+}
+"""Files that commands read."""
 PROGRESS = re.compile(r'^\{"schema":"kafkalog\.progress/1".*\n', re.MULTILINE)
 """A command that needs more than a second reports its progress, which a busy machine decides."""
 REPORT = re.compile(r"^\S.*\n(?: .*\n)*", re.MULTILINE)
@@ -36,7 +46,7 @@ ORDINARY_MODES = {"d755", "-644"}
 
 
 def answers_of(row, root, place):
-    """The answers to the commands of a row: exit code, output, and after a change the files of the log directory."""
+    """The answers to the commands of a row: exit code, output, and what became of the files."""
     place.mkdir(parents=True)
     try:
         if row.changes:
@@ -44,16 +54,20 @@ def answers_of(row, root, place):
             _make_writable(place / "D")
         else:
             (place / "D").symlink_to(root, target_is_directory=True)
-        (place / "LINES").write_text("one\ntwo\nthree\n")
-        run, before, answers = "no-run", _files(place / "D") if row.changes else {}, []
+        (place / "NEW").mkdir()
+        for name, text in INPUTS.items():
+            (place / name).write_text(text)
+        run, before, answers = "no-run", _files(row, place), []
         for command in row.commands:
             ran = run_in(place, [run if word == "RUN" else word for word in command])
             run = next(reversed(RUN.findall(ran["out"])), run)
             answer = answer_of(ran["code"], ran["out"], ran["err"], place, root)
-            if row.changes:
-                after = _files(place / "D") | {f"OUT/{name}": facts for name, facts in _files(place / "OUT").items()}
+            if row.has_varying_output:
+                answer["out"], answer["err"] = (SIZE.sub(r"\1T", answer[stream]) for stream in ("out", "err"))
+            after = _files(row, place)
+            if row.changes or before != after:
                 answer["files"] = _difference(before, after)
-                before = after
+            before = after
             answers.append(answer)
         return answers
     finally:
@@ -81,28 +95,24 @@ def stripped(text, place, root):
     return text
 
 
-def _files(top):
-    """Size, digest, mode and number of links of all below a directory, without what kafkalog keeps for undo."""
+def _files(row, place):
+    """Size, digest, mode and links of all files of a row, without what kafkalog keeps for undo."""
     found = {}
-    for path in sorted(top.rglob("*")) if top.exists() else ():
-        name = str(path.relative_to(top))
+    for path in sorted(place.rglob("*")):
+        name = str(path.relative_to(place))
         if ".kafkalog" in name:
             continue
         status = path.lstat()
         if path.is_symlink():
-            found[name] = f"link to {path.readlink()}"
+            found[name.removeprefix("D/")] = f"link to {path.readlink()}"
             continue
         mode = f"{'d' if path.is_dir() else '-'}{stat.S_IMODE(status.st_mode):o}"
         facts = [] if mode in ORDINARY_MODES else [mode]
-        if path.is_file():
+        if path.is_file() and not (row.has_varying_output and name.startswith("OUT/")):
             digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-            facts = [
-                str(status.st_size),
-                digest,
-                *facts,
-                *([f"{status.st_nlink} links"] if status.st_nlink > 1 else []),
-            ]
-        found[name] = " ".join(facts)
+            links = [f"{status.st_nlink} links"] if status.st_nlink > 1 else []
+            facts = [str(status.st_size), digest, *facts, *links]
+        found[name.removeprefix("D/")] = " ".join(facts)
     return found
 
 
@@ -130,6 +140,13 @@ def write_answers(case, answers):
     ANSWERS.mkdir(exist_ok=True)
     lines = "".join(json.dumps({"row": name, "answers": found}) + "\n" for name, found in answers.items())
     (ANSWERS / f"{case}{SUFFIX}").write_bytes(lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
+
+
+def update(case, answers, found, config):
+    """Print the differences, then store the answers. Of a worker, pytest-xdist shows only the standard error."""
+    with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print(f"\n{case}: {len(found)} rows differ", *found, sep="\n", file=sys.stderr)
+    write_answers(case, answers)
 
 
 def differences(old, new):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.conformance.record import make_writable
 from tests.conformance.rows import PARTITION
 from tests.support.archives import CORPUS, unpack
 
@@ -70,7 +72,8 @@ def unpack_all(target, corpus):
         if ROOT / path == CORPUS:
             top = corpus.parent
         elif (ROOT / path).is_dir():
-            top = ROOT / path
+            top = shutil.copytree(ROOT / path, target / path)
+            make_writable(top)  # a clone has the modes that the umask of its user gave
         else:
             top = target / path
             unpack(ROOT / path, top)

@@ -51,7 +51,7 @@ def answers_of(row, root, place):
     try:
         if row.changes:
             shutil.copytree(root, place / "D", symlinks=True)
-            _make_writable(place / "D")
+            make_writable(place / "D")
         else:
             (place / "D").symlink_to(root, target_is_directory=True)
         (place / "NEW").mkdir()
@@ -79,7 +79,7 @@ def answer_of(code, out, err, place, root):
     return {"code": code, "out": stripped(out, place, root), "err": PROGRESS.sub("", stripped(err, place, root))}
 
 
-def _make_writable(top):
+def make_writable(top):
     for path in [top, *top.rglob("*")]:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() else 0o644)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.support.archives import CORPUS, unpack
 
 ROOT = Path(__file__).parents[2]
 SEGMENT = re.compile(r"\d+\.(log|kafka)(\.deleted)?$")
+CLONED_AT = 1_795_000_000
 IDENTITY = "meta.properties"
 STAGES = ("before", "data")
 """Where a case of an archive has its log directory; other cases are a log directory."""
@@ -73,7 +75,9 @@ def unpack_all(target, corpus):
             top = corpus.parent
         elif (ROOT / path).is_dir():
             top = shutil.copytree(ROOT / path, target / path)
-            make_writable(top)  # a clone has the modes that the umask of its user gave
+            make_writable(top)  # a clone has the modes that the umask of its user gave, and the times of its making
+            for file in top.rglob("*"):
+                os.utime(file, (CLONED_AT, CLONED_AT))
         else:
             top = target / path
             unpack(ROOT / path, top)

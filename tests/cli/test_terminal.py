@@ -196,7 +196,12 @@ COMMANDS = (
     *("cluster shop", "doctor shop", "verify shop", "verify shop -v --level deep", "recover shop --dry-run --verbose"),
     *("retain shop --dry-run --explain", "compact shop --dry-run --estimate", "roll shop --dry-run --force"),
     *("truncate shop/orders-0 --to 300 --single-replica --dry-run", "purge shop --dry-run", "verify shop --topic ord"),
-    *("undo shop 20261121T131034.088Z-recover-91ac", "lookup-time shop --topic orders -2h", "help", "help compact"),
+    *(
+        "undo shop 20261121T131034.088Z-recover-91ac",
+        "lookup-time shop --topic orders -2h --now 2026-11-23T14:00:00Z",
+        "help",
+        "help compact",
+    ),
 )
 BARS = re.compile("[▁▂▃▄▅▆▇█|]+")
 

@@ -29,7 +29,7 @@ def lines_of(*argv, **environment):
 def test_recorded_answers_are_as_their_schemas_say(case):
     """tests/conformance/test_record.py holds that commands answer so: readers, dry runs, salvage and refusals."""
     lines = [
-        line.replace('"T}', "0}").replace(":T,", ":0,").replace(":T}", ":0}")
+        line.replace('"T}', "0}").replace(":T,", ":1,").replace(":T}", ":1}")
         for answers in record.read_answers(case).values()
         for answer in answers
         for stream in ("out", "err")

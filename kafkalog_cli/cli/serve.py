@@ -1,7 +1,8 @@
 """`kafkalog serve`: a read-only Kafka broker over log directories."""
 
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from threading import Lock, current_thread, main_thread
 from typing import Annotated
@@ -107,14 +108,28 @@ def serve(  # noqa: PLR0913, PLR0917 options
 
     with Serving(run.call_context, options, report) as serving:
         LockWarnings(run.fs, report).about(*serving.catalog.log_dirs.log_dirs)
-        if current_thread() is main_thread():
-            signal.signal(signal.SIGTERM, lambda *_: serving.stop())
-        run.show(serving, serving_line)
-        run.out.flush()
-        with suppress(KeyboardInterrupt):  # the usual end: all connections are closed
+        with _stopped_by_signals(serving):  # before the line, whose reader may interrupt at once
+            run.show(serving, serving_line)
+            run.out.flush()
             serving.run()
         counts = {"topics": serving.catalog.topic_count, "partitions": len(serving.catalog.partitions)}
     return run.end(**counts)
+
+
+@contextmanager
+def _stopped_by_signals(serving: Serving) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the server as it usually ends: all connections are closed."""
+    defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    if current_thread() is not main_thread():
+        defaults = {}
+    replaced = {number: default for number, default in defaults.items() if signal.getsignal(number) is default}
+    for number in replaced:
+        signal.signal(number, lambda *_: serving.stop())
+    try:
+        yield
+    finally:
+        for number, default in replaced.items():
+            signal.signal(number, default)
 
 
 def serving_line(serving: Serving) -> str:

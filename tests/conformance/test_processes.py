@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -142,11 +143,11 @@ def wait_until_full(reader, process):
     pytest.fail(f"it ended with {process.poll()} before its output filled a pipe")
 
 
-def terminated_server(argv, place, root):
-    """SIGTERM, since an interrupt at once after the first line may come before it is the usual end."""
+def stopped_server(number, argv, place, root):
+    """The signal comes at once after the first line."""
     process = start(argv, place, subprocess.PIPE)
     first = process.stdout.readline()
-    process.terminate()
+    process.send_signal(number)
     [found] = answer(process, place, root)
     return [{**found, "out": PORT.sub(":PORT", first.decode()) + found["out"]}]
 
@@ -160,7 +161,7 @@ CONDITIONS = [
 ]
 for signalled_by in (signal.SIGINT, signal.SIGTERM):
     CONDITIONS += [(signalled_by.name, signalled(signalled_by), lines(LONG))]
-CONDITIONS += [("SIGTERM", terminated_server, lines("serve D --port 0 *"))]
+    CONDITIONS += [(signalled_by.name, partial(stopped_server, signalled_by), lines("serve D --port 0 *"))]
 ROWS = {f"{name}: {' '.join(argv)}": (run, argv) for name, run, commands in CONDITIONS for argv in commands}
 
 

@@ -30,7 +30,6 @@ def test_verify_lists_and_opens_a_partition_a_fixed_number_of_times(options, lis
     assert outcome.code == 0, outcome
     assert fs.calls == {
         ("list_directory", ""): listings,
-        ("status", ""): 1,  # whether the user of the log directory may open it
         **{("open_read", f"/{base:020d}.log"): 1 for base in (0, 6, 14)},
         ("open_read", "/leader-epoch-checkpoint"): 1,
         ("open_read", "/partition.metadata"): 1,

@@ -43,7 +43,7 @@ def test_a_task_that_sees_another_directory_reads_nothing(partition, spark, monk
         (["stats", "--master", "local[2]"], "--master and --conf need --engine spark"),
         (["recover", *SPARK], "--engine"),
         (["verify", "--conf", "a=b"], "--master and --conf need --engine spark"),
-        (["export", "--master", "local[2]"], "--master and --conf need --engine spark"),
+        (["export", "--output", "x", "--master", "local[2]"], "--master and --conf need --engine spark"),
     ],
 )
 def test_engine_spark_refuses_options_that_it_cannot_obey(partition, command, said):

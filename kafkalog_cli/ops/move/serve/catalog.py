@@ -130,9 +130,9 @@ class ServedCatalog:
             has_gaps = len(candidates) == 1 or self._may_have_gaps(candidates)
             copies = [ServedCopy(self.fs, copy, self._report, has_gaps=has_gaps) for copy in candidates]
             if keeps_all_open:
-                copies = [copy for copy in copies if copy.open()]
+                copies = [copy for copy in copies if copy.open_logs()]
             else:
-                while copies and not copies[0].open():
+                while copies and not copies[0].open_logs():
                     del copies[0]
             if not copies:
                 continue

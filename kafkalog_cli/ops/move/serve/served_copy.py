@@ -85,7 +85,7 @@ class ServedCopy:
         self._last_batch = b""
         self._is_open = False
 
-    def open(self) -> bool:
+    def open_logs(self) -> bool:
         """Open the logs, if they are not open; they stay open. Return False, and report the reason, if that fails."""
         if self._is_open:
             return True

@@ -57,7 +57,7 @@ class ServedPartition:
     def others(self) -> list[ServedCopy]:
         """The other copies. They are opened when the first of them is needed."""
         with self._building:
-            return [copy for copy in self._other_copies if copy.open()]
+            return [copy for copy in self._other_copies if copy.open_logs()]
 
     @cached_property
     def end(self) -> int:

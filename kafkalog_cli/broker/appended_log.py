@@ -22,7 +22,7 @@ EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
 
 
 class Growth(Protocol):
-    """Writes the files of a log: in a run that can be undone (GrowingRun), or in a hidden directory (UnseenGrowth)."""
+    """Writes the files of a log: in a run (GrowingRun), in a hidden directory (UnseenGrowth), nowhere (NoGrowth)."""
 
     def growing(self, name: str) -> WritableFile:
         """Open a file that grows; create the file if it was announced and does not exist."""

@@ -134,3 +134,37 @@ class UnseenGrowth:
         for file in self._files:
             file.close()
         self._files.clear()
+
+
+class NoGrowth:
+    """A Growth that writes nothing: a dry run appends to it, and finds what a broker would refuse."""
+
+    def growing(self, name: str) -> WritableFile:
+        """See Growth."""
+        return _UnwrittenFile(name)
+
+    def announce(self, names: Iterable[str]) -> None:
+        """See Growth."""
+
+    def put(self, name: str, data: bytes | Content) -> None:
+        """See Growth."""
+
+    def sync(self, file: WritableFile) -> None:
+        """See Growth."""
+
+
+class _UnwrittenFile(WritableFile):
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def write(self, position: int, data: bytes | memoryview) -> None:
+        pass
+
+    def truncate(self, size_bytes: int) -> None:
+        pass
+
+    def sync(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, NamedTuple, cast
 
-from kafkalog_cli.broker.appended_log import AppendedLog, AppendTarget, Rolled
+from kafkalog_cli.broker.appended_log import AppendedLog, AppendTarget, Growth, Rolled
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
 from kafkalog_cli.broker.open_log import RollLimits
 from kafkalog_cli.broker.producer_state import ProducerState
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.change.growing_run import GrowingRun
+from kafkalog_cli.change.growing_run import GrowingRun, NoGrowth
 from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
@@ -230,22 +230,12 @@ def next_sequence(state: ProducerState, writing: Writing) -> int:
     return sequence
 
 
-def rehearse(plan: AppendPlan, records: Arriving) -> AppendPlan:
-    """Return the plan after an append, as far as it is known without a log. Raises BadInput as the append would."""
-    assert plan.log_end_offset is not None
-    assert plan.view is not None
-    end_offset = plan.log_end_offset
-    checks = Checks(plan.view.config, plan.style, plan.now_ms, end_offset)
-    maker = BatchMaker(plan.style, 0)
-    counts = AppendCounts(end_offset, end_offset)
-    for block in blocks(checks.records(records), plan.style):
-        made = maker.encode(block, counts.end_offset)
-        checks.batches(made)
-        counts = counts.plus(made)
-    return plan.after(counts._replace(time_in_other_unit=checks.time_in_other_unit))
-
-
 # ---- the append
+
+
+def rehearse(fs: Filesystem, plan: AppendPlan, records: Arriving) -> AppendPlan:
+    """Return the plan after an append of which nothing is written. Raises BadInput and NotChanged as an append."""
+    return _append_of(fs, plan).rehearse(records)
 
 
 def apply_append(  # noqa: PLR0913
@@ -264,18 +254,21 @@ def apply_append(  # noqa: PLR0913
     for records that a broker would refuse, and as GrowingRun does. Nothing is changed then.
     """
     check_unchanged(fs, plan)
+    return _append_of(fs, plan, flush_clock).run(fs, records, run, may_go_on)
+
+
+def _append_of(fs: Filesystem, plan: AppendPlan, flush_clock: Callable[[], int] = lambda: 0) -> _Append:
     try:
-        append = _Append(fs, plan, run, flush_clock)
+        return _Append(fs, plan, flush_clock)
     except LoadFailed as failure:
         raise NotChanged(path=plan.path, reason=str(failure)) from failure
-    return append.run(records, may_go_on)
 
 
 class _Append:
-    """One call of `apply_append`."""
+    """One call of `apply_append` or `rehearse`."""
 
-    def __init__(self, fs: WritableFilesystem, plan: AppendPlan, run: RunInfo, flush_clock: Callable[[], int]) -> None:
-        self._fs, self._plan, self._info = fs, plan, run
+    def __init__(self, fs: Filesystem, plan: AppendPlan, flush_clock: Callable[[], int]) -> None:
+        self._plan = plan
         assert plan.log_end_offset is not None
         assert plan.view is not None
         self._partition = plan.view
@@ -291,7 +284,30 @@ class _Append:
         self._flusher = _Flusher(self._config, flush_clock)
         self._is_whole = False
 
-    def run(self, records: Arriving, may_go_on: Callable[[], bool]) -> tuple[AppendPlan, Applied | None]:
+    def rehearse(self, records: Arriving) -> AppendPlan:
+        try:
+            log = self._log(NoGrowth())
+            for block in blocks(self._checks.records(records), self._plan.style):
+                made = self._maker.encode(block, log.end_offset)
+                self._checks.batches(made)
+                log.append(made)
+                self._counts = self._counts.plus(made)
+            log.close()
+        except (LoadFailed, InvalidOffset, SegmentOverflow) as error:
+            raise self._refusal(error) from error
+        return self._plan.after(self._counts._replace(time_in_other_unit=self._checks.time_in_other_unit))
+
+    def _log(self, growth: Growth) -> AppendedLog:
+        config = self._config
+        limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
+        return AppendedLog(self._target, growth, limits, self._plan.now_ms)
+
+    def _refusal(self, error: Exception) -> BadInput:
+        return BadInput(path=self._plan.path, reason=f"a broker would not take it: {error}")
+
+    def run(
+        self, fs: WritableFilesystem, records: Arriving, info: RunInfo, may_go_on: Callable[[], bool]
+    ) -> tuple[AppendPlan, Applied | None]:
         plan = self._plan
         flusher = self._flusher
         made = blocks(
@@ -303,19 +319,24 @@ class _Append:
         first = next(made, None)
         if first is None and self._end_type(has_records=False) is None:
             return plan.after(self._counts, is_cut_short=not may_go_on()), None
-        with marker_away(self._fs, plan, self._info.run_id) as is_held:
-            info = replace(self._info, holds_marker=is_held, keeps_records=True)
-            manifest, appended = self._grow(info, first, made, may_go_on)
+        with marker_away(fs, plan, info.run_id) as is_held:
+            info = replace(info, holds_marker=is_held, keeps_records=True)
+            manifest, appended = self._grow(fs, info, first, made, may_go_on)
         since = self._target.base_offset
-        is_away = is_held and not put_marker_back(self._fs, plan, manifest, self._settings, since=since)
+        is_away = is_held and not put_marker_back(fs, plan, manifest, self._settings, since=since)
         return plan.after(appended, is_cut_short=not self._is_whole), Applied(manifest, is_away)
 
     def _grow(
-        self, info: RunInfo, first: Block | None, made: Iterator[Block], may_go_on: Callable[[], bool]
+        self,
+        fs: WritableFilesystem,
+        info: RunInfo,
+        first: Block | None,
+        made: Iterator[Block],
+        may_go_on: Callable[[], bool],
     ) -> tuple[Manifest, AppendCounts]:
         target, plan = self._target, self._plan
         run = GrowingRun(
-            self._fs,
+            fs,
             plan.path,
             run=info,
             grows=[target.log_name],
@@ -323,9 +344,7 @@ class _Append:
             edits=self._recovery_point(target.end_offset),
         )
         try:
-            config = self._config
-            limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
-            log = AppendedLog(target, run, limits, plan.now_ms)
+            log = self._log(run)
             if first is not None:
                 self._append(log, run, self._maker.encode(first, log.end_offset))
             while may_go_on() and (block := next(made, None)) is not None:
@@ -339,7 +358,7 @@ class _Append:
             return run.finish(facts, self._recovery_point(log.end_offset)), appended
         except (LoadFailed, InvalidOffset, SegmentOverflow) as error:
             run.take_back(error)
-            raise BadInput(path=plan.path, reason=f"a broker would not take it: {error}") from error
+            raise self._refusal(error) from error
         except BaseException as error:
             failure = run.take_back(error)
             if failure is not None:

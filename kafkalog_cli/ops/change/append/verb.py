@@ -257,7 +257,7 @@ class Appending:
         plan = self._plan(work)
         if work.dry_run and not plan.is_refused:
             with self._ahead(self._records(work)) as records:
-                plan = rehearse(plan, records)
+                plan = rehearse(work.fs, plan, records)
             self._call.interruptions.safe_point()
             self._note_time_unit(work, plan)
             return Changed(plan, None, is_dry_run=True)

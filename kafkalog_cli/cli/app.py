@@ -27,17 +27,32 @@ def run(argv: list[str], environment: Environment | None = None) -> int:
         with redirect_stdout(stdout), redirect_stderr(stderr):
             return _run(argv, environment)
     finally:
-        stdout.detach()
-        stderr.detach()
+        _detach(stdout)
+        _detach(stderr)
+
+
+def _detach(stream: io.TextIOWrapper) -> None:
+    """Flush the stream and leave its buffer. Drop what a full disk has not taken: Python would try again at its end."""
+    try:
+        stream.detach()
+    except OSError:
+        with suppress(OSError):  # a stream without a descriptor
+            _drop_output(stream.fileno())
+            stream.detach()
+
+
+def _drop_output(descriptor: int) -> None:
+    """Point a standard stream at the null device."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def _run(argv: list[str], environment: Environment) -> int:
     argv = _with_help(argv)
     environment = replace(environment, wants_json=_wants_json(argv), argv=tuple(argv))
     try:
-        return _call(argv, environment)
-    except typer.Exit as end:
-        return end.exit_code
+        code = _call(argv, environment)
+        environment.stdout.flush()  # here, where a failure is reported
+        return code
     except _WRONG_USAGE as error:
         return _wrong_usage(error, environment)
     except KafkalogError as error:
@@ -71,8 +86,11 @@ def _call(argv: list[str], environment: Environment) -> int:
     command = kafkalog_command()
     if "_KAFKALOG_COMPLETE" in os.environ:  # a shell asks for completions
         command.main(argv, "kafkalog")
-    with command.make_context("kafkalog", argv, obj=environment) as context:
-        return int(command.invoke(context))
+    try:
+        with command.make_context("kafkalog", argv, obj=environment) as context:
+            return int(command.invoke(context))
+    except typer.Exit as end:
+        return end.exit_code
 
 
 def _with_help(argv: list[str]) -> list[str]:
@@ -128,5 +146,5 @@ def _os_error(error: OSError, environment: Environment, where: str = "") -> int:
 def _closed_pipe(environment: Environment) -> int:
     """End silently after the reader closed the pipe (`| head`); keep the interpreter from flushing into it."""
     if environment.stdout is sys.__stdout__.buffer:  # type: ignore[union-attr]
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _drop_output(1)
     return int(ExitCode.OK)

@@ -74,8 +74,11 @@ def test_a_closed_pipe_ends_in_silence_with_0():
     assert (done.stdout.splitlines()[-1], done.stderr) == ("0", "")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("command", ["--help", "--version", "ls --help", "ls docs/example"])
-def test_a_full_disk_is_13_without_a_traceback(command):
+def test_a_full_disk_is_13_without_a_traceback(command, unbuffered, monkeypatch):
+    """Python keeps what a full disk has not taken in its buffer, unless PYTHONUNBUFFERED is set, as in containers."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     done = shell(f"{command} > /dev/full")
     assert done.returncode == 13
     assert done.stderr.splitlines()[-1] == "kafkalog: No space left on device (where output goes)"

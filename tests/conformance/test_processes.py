@@ -89,7 +89,7 @@ def place(tmp_path, log_directory):
 
 
 def start(argv, place, stdout):
-    environment = {**os.environ, **ENVIRONMENT}
+    environment = {**os.environ, **ENVIRONMENT, "PYTHONUNBUFFERED": ""}  # output has a buffer where users run commands
     streams = {"stdin": subprocess.DEVNULL, "stdout": stdout, "stderr": subprocess.PIPE}
     return subprocess.Popen([sys.executable, "-m", "kafkalog_cli", *argv], cwd=place, env=environment, **streams)
 

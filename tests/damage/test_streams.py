@@ -33,6 +33,14 @@ def large(tmp_path_factory):
     return file
 
 
+@pytest.fixture(scope="module", autouse=True)
+def buffered_output():
+    """Containers often set the variable; with it, Python has no buffer that a full disk leaves unwritten."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONUNBUFFERED", raising=False)
+        yield
+
+
 def shell(command, **options):
     return subprocess.run(
         ["bash", "-c", command], capture_output=True, cwd=ROOT, timeout=SECONDS, check=False, text=True, **options

@@ -1,4 +1,7 @@
-"""The command lines of the record: each command on each log directory of the fixtures, in text and in JSON."""
+"""The command lines of the record: each command on log directories of the fixtures, in text and in JSON.
+
+The commonest forms are tried on each log directory, of the others each on a share of them (SHARES).
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ WITH_BROKERS = {
     "test_old_brokers_live.py", "test_read_live.py", "test_replay_live.py", "test_serve_answers.py",
     "test_serve_old_clients.py", "test_serve_other_clients.py", "test_spark_connect.py",
 }  # fmt: skip
-"""Each starts brokers, clients or servers for a minute. docs/reliability.md says what holds their promises in quick."""
+"""Each starts brokers, clients or servers for a minute. Quick has none of their cases."""
 
 
 @pytest.fixture

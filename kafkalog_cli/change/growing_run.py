@@ -152,6 +152,9 @@ class NoGrowth:
     def sync(self, file: WritableFile) -> None:
         """See Growth."""
 
+    def change_lines(self, edits: Sequence[LineEdit]) -> None:
+        """Change no checkpoint."""
+
 
 class _UnwrittenFile(WritableFile):
     def __init__(self, path: str) -> None:

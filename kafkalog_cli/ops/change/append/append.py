@@ -285,17 +285,20 @@ class _Append:
         self._is_whole = False
 
     def rehearse(self, records: Arriving) -> AppendPlan:
+        growth = NoGrowth()
         try:
-            log = self._log(NoGrowth())
-            for block in blocks(self._checks.records(records), self._plan.style):
-                made = self._maker.encode(block, log.end_offset)
-                self._checks.batches(made)
-                log.append(made)
-                self._counts = self._counts.plus(made)
+            log = self._log(growth)
+            for block in blocks(self._checks.records(records), self._plan.style, most_records=self._most_records):
+                self._append(log, growth, self._maker.encode(block, log.end_offset))
+            self._end_transaction(log, growth)
             log.close()
         except (LoadFailed, InvalidOffset, SegmentOverflow) as error:
             raise self._refusal(error) from error
-        return self._plan.after(self._counts._replace(time_in_other_unit=self._checks.time_in_other_unit))
+        return self._plan.after(self._counts.at_end(log, self._checks))
+
+    @property
+    def _most_records(self) -> int:
+        return min(BLOCK_RECORDS, self._flusher.messages)
 
     def _log(self, growth: Growth) -> AppendedLog:
         config = self._config
@@ -309,12 +312,11 @@ class _Append:
         self, fs: WritableFilesystem, records: Arriving, info: RunInfo, may_go_on: Callable[[], bool]
     ) -> tuple[AppendPlan, Applied | None]:
         plan = self._plan
-        flusher = self._flusher
         made = blocks(
             self._checks.records(records),
             plan.style,
-            most_records=min(BLOCK_RECORDS, flusher.messages),
-            is_due=flusher.is_late,
+            most_records=self._most_records,
+            is_due=self._flusher.is_late,
         )
         first = next(made, None)
         if first is None and self._end_type(has_records=False) is None:
@@ -365,7 +367,7 @@ class _Append:
                 raise failure from error
             raise
 
-    def _append(self, log: AppendedLog, run: GrowingRun, made: EncodedBatches) -> None:
+    def _append(self, log: AppendedLog, run: GrowingRun | NoGrowth, made: EncodedBatches) -> None:
         before = self._counts
         self._checks.batches(made)
         log.append(made)
@@ -380,7 +382,7 @@ class _Append:
         is_open = has_records or writing.producer_id in self._target.producers.state.ongoing.values()
         return ENDS.get(writing.transaction or "open") if is_open else None
 
-    def _end_transaction(self, log: AppendedLog, run: GrowingRun) -> None:
+    def _end_transaction(self, log: AppendedLog, run: GrowingRun | NoGrowth) -> None:
         plan, style = self._plan, self._plan.style
         marker = self._end_type(has_records=self._counts.records > 0)
         if marker is None:

@@ -93,18 +93,18 @@ class Server:
             poll.register(descriptor, select.POLLIN)
         poll.register(self._wake, select.POLLIN)
         try:
-            while not self._broker.stopping.is_set():
+            while True:
                 for descriptor, _ in poll.poll(_TICK_SECONDS * 1000):
-                    if descriptor in self._listening:
-                        self._accept(*self._listening[descriptor])
+                    if descriptor not in self._listening:  # `stop` was called
+                        return
+                    self._accept(*self._listening[descriptor])
                 self._broker.groups.expire()
                 self._broker.consumer_groups.expire()
         finally:
             self._end()
 
     def stop(self) -> None:
-        """End `run`; any thread may call this."""
-        self._broker.stopping.set()
+        """End `run`; any thread may call this, and a signal handler: it takes no lock, which the thread may have."""
         with suppress(OSError):  # `run` has ended by itself
             self._waker.send(b"x")
 

@@ -54,6 +54,9 @@ if "TMPDIR" not in os.environ and has_room_in_memory():
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# A process that a test starts says by a line that it is ready, and then waits: Python would keep the line in its buffer.
+os.environ["PYTHONUNBUFFERED"] = "1"
+
 # The tests ask Spark small questions: Java's second compiler and parallel garbage collector would take more time than they
 # save. In all it is half of the CPU that a query takes, and a third of what a start takes.
 for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):

@@ -275,14 +275,14 @@ def test_cluster_prints_state_and_changes_as_text(data):
     assert "brokers: 1: removed\n" in out.getvalue().decode()
 
 
-def test_a_real_log_agrees_at_its_snapshot(corpus):
+def test_a_real_log_agrees_at_its_snapshot(corpus, tmp_path):
     """The snapshot that a real controller wrote has the state of its log at the offset of the snapshot."""
     real = corpus / "internal" / "data" / "__cluster_metadata-0"
     (checkpoint,) = real.glob("*.checkpoint")
     offset = int(checkpoint.name.partition("-")[0])
     from_snapshot = kl.cluster(real.parent, at=offset)
     assert from_snapshot.metadata.snapshot.end_offset == offset
-    work = corpus.parent / "without-snapshot" / "__cluster_metadata-0"
+    work = tmp_path / "without-snapshot" / "__cluster_metadata-0"
     shutil.copytree(real, work, ignore=shutil.ignore_patterns("*.checkpoint"))
     from_log = kl.cluster(work.parent, at=offset)
     assert from_log.metadata.snapshot is None

@@ -140,17 +140,17 @@ class NoGrowth:
     """A Growth that writes nothing: a dry run appends to it, and finds what a broker would refuse."""
 
     def growing(self, name: str) -> WritableFile:
-        """See Growth."""
+        """Return a file that ignores what is written."""
         return _UnwrittenFile(name)
 
     def announce(self, names: Iterable[str]) -> None:
-        """See Growth."""
+        """Record nothing."""
 
     def put(self, name: str, data: bytes | Content) -> None:
-        """See Growth."""
+        """Write nothing."""
 
     def sync(self, file: WritableFile) -> None:
-        """See Growth."""
+        """Sync nothing."""
 
     def change_lines(self, edits: Sequence[LineEdit]) -> None:
         """Change no checkpoint."""

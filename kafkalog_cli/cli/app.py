@@ -2,7 +2,6 @@
 
 import io
 import os
-import sys
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -32,18 +31,16 @@ def run(argv: list[str], environment: Environment | None = None) -> int:
 
 
 def _detach(stream: io.TextIOWrapper) -> None:
-    """Flush the stream and leave its buffer. Drop what a full disk has not taken: Python would try again at its end."""
+    """Flush the stream and leave its buffer.
+
+    What a full disk or a closed pipe has not taken is dropped: Python would try again when the process ends.
+    """
     try:
         stream.detach()
     except OSError:
         with suppress(OSError):  # a stream without a descriptor
-            _drop_output(stream.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             stream.detach()
-
-
-def _drop_output(descriptor: int) -> None:
-    """Point a standard stream at the null device."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def _run(argv: list[str], environment: Environment) -> int:
@@ -59,7 +56,7 @@ def _run(argv: list[str], environment: Environment) -> int:
         environment.messages.exception(error)
         return int(error.exit_code)
     except BrokenPipeError:
-        return _closed_pipe(environment)
+        return int(ExitCode.OK)  # the reader closed the pipe (`| head`)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
     except OutputFailed as failed:
@@ -113,16 +110,20 @@ def _wants_json(argv: list[str]) -> bool:
 def _wrong_usage(error: Any, environment: Environment) -> int:
     """Report a mistake in the command line that typer has found."""
     text = str(error.format_message()).replace("Value error, ", "").rstrip(".")
-    command, param = environment.argv[0], getattr(error, "param", None)
-    text = f"{text[:1].lower()}{text[1:]}"
-    if (
-        param is not None
-        and error.ctx is not None
-        and getattr(error.ctx.get_parameter_source(param.name), "name", "") == "ENVIRONMENT"
-    ):
-        text += f" (from {next(name for name in param.envvar if os.environ.get(name))})"
+    variable, command = _variable_of(error), environment.argv[0]
+    text = f"{text[:1].lower()}{text[1:]}{variable and f' (from {variable})'}"
     step = f"kafkalog {command} --help" if command in COMMANDS else "kafkalog --help"
     return _report(environment, "UsageError" if environment.wants_json else "usage-error", text, ExitCode.USAGE, step)
+
+
+def _variable_of(error: Any) -> str:
+    """Return the variable that has the refused value; "" for a value of the command line."""
+    param = getattr(error, "param", None)
+    if param is None or error.ctx is None:
+        return ""
+    if getattr(error.ctx.get_parameter_source(param.name), "name", "") != "ENVIRONMENT":
+        return ""
+    return str(next(name for name in param.envvar if os.environ.get(name)))
 
 
 def _report(environment: Environment, kind: str, text: str, code: ExitCode, step: str = "") -> int:
@@ -141,10 +142,3 @@ def _os_error(error: OSError, environment: Environment, where: str = "") -> int:
         )
     stream = "where output goes" if code is ExitCode.NO_SPACE else "where output goes, or where a file is read"
     return _report(environment, "os-error", f"{error.strerror or error}{where or f' ({stream})'}", code)
-
-
-def _closed_pipe(environment: Environment) -> int:
-    """End silently after the reader closed the pipe (`| head`); keep the interpreter from flushing into it."""
-    if environment.stdout is sys.__stdout__.buffer:  # type: ignore[union-attr]
-        _drop_output(1)
-    return int(ExitCode.OK)

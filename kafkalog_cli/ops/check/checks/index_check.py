@@ -191,7 +191,7 @@ class IndexCheck(ABC):
         return is_whole and self._all_fit() and self._log.is_there and not (is_closed and self._zero_tail_bytes)
 
     def report(self, walk: SegmentWalk | None, *, is_closed: bool) -> FileReport:
-        """Return the report after the walk, None if the log was not walked to its end.
+        """Return the report after the walk; `walk` is None if the log was not walked to its end.
 
         `is_closed`: another segment in place follows, so nothing will be appended.
         """

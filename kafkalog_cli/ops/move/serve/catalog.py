@@ -43,7 +43,7 @@ class ServedTopic(NamedTuple):
 
 
 class ServedCatalog:
-    """The topics that are served. `report` gets copies that cannot be served, and of damage when it is met.
+    """The topics that are served. `report` gets the copies that cannot be served, and damage when a request meets it.
 
     Raises as `Copies` and `read_broker_properties`; NothingSelected; Unreadable for too many segments to keep open.
     """

@@ -38,7 +38,7 @@ class ViewDataset(dataset.Dataset):  # type: ignore[misc]
     def __init__(self, fs: Filesystem, catalog: Catalog, view: View) -> None:
         self.failure: BaseException | None = None
         self._fs, self._catalog, self._view = fs, catalog, view
-        columns = sorted(view.columns, key=lambda one: one.name != _FIRST)
+        columns = sorted(view.columns, key=lambda column: column.name != _FIRST)
         self._schema = arrow_schema(columns)
 
     @property
@@ -94,7 +94,7 @@ class ViewDataset(dataset.Dataset):  # type: ignore[misc]
         if condition is None or (view.table is not None and view.table.topic is not None):
             return view.partitions  # `partition` is a column of other topics there
         topic, number = dataset.field("topic"), dataset.field("partition")
-        of_partitions = [(topic == one.topic) & (number == one.number) for one in view.partitions]
+        of_partitions = [(topic == partition.topic) & (number == partition.number) for partition in view.partitions]
         return tuple(view.partitions[at] for at in _passable(condition, self._schema, of_partitions))
 
     def _range_of(self, condition: Any, names: set[str]) -> Range:
@@ -137,5 +137,5 @@ def _passable(condition: Any, schema: Any, guarantees: Sequence[Any]) -> list[in
     Raises ArrowInvalid if the schema lacks a column of the condition.
     """
     fragments = [_FORMAT.make_fragment(str(at), _NO_FILES, guarantee) for at, guarantee in enumerate(guarantees)]
-    found = dataset.FileSystemDataset(fragments, schema, _FORMAT).get_fragments(condition)
-    return sorted(int(one.path) for one in found)
+    matching = dataset.FileSystemDataset(fragments, schema, _FORMAT).get_fragments(condition)
+    return sorted(int(fragment.path) for fragment in matching)

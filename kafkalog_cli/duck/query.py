@@ -223,11 +223,11 @@ class _Views:
         """Add the views that a query names. Raises UsageError for a name that is none."""
         (tree,) = connection.execute("select json_serialize_sql($1)", [text]).fetchall()[0]
         objects = list(_objects(json.loads(tree)))
-        of_query = {str(one["key"]).casefold() for one in objects if "key" in one}  # common table expressions
+        of_query = {str(node["key"]).casefold() for node in objects if "key" in node}  # common table expressions
         known = set()
-        for one in objects:
-            parts = [str(one[name]) for name in ("schema_name", "table_name") if one.get(name)]
-            if one.get("type") != "BASE_TABLE" or parts[0].casefold() in _OF_THE_SYSTEM:
+        for node in objects:
+            parts = [str(node[name]) for name in ("schema_name", "table_name") if node.get(name)]
+            if node.get("type") != "BASE_TABLE" or parts[0].casefold() in _OF_THE_SYSTEM:
                 continue
             view = self._catalog.named(parts)
             if view is None and parts[-1].casefold() in of_query:
@@ -246,7 +246,7 @@ class _Views:
         name = f"rows of view {len(self._datasets)}"  # no topic has spaces in its name
         self._datasets.append(ViewDataset(self._fs, self._catalog, view))
         connection.register(name, self._datasets[-1])
-        columns = ", ".join(_quoted(one.name) for one in view.columns)
+        columns = ", ".join(_quoted(column.name) for column in view.columns)
         connection.execute(f"create view {'.'.join(map(_quoted, key))} as select {columns} from {_quoted(name)}")
 
     @contextmanager
@@ -280,8 +280,8 @@ def _message(error: BaseException) -> str:
 
 def _position(text: str) -> str:
     """Return the position in the query that a message marks in a copy of the line."""
-    found = re.search(r"\n\n(LINE (\d+): ).*\n( *)\^", text)
-    return "" if found is None else f" (line {found[2]}, position {len(found[3]) - len(found[1]) + 1})"
+    match = re.search(r"\n\n(LINE (\d+): ).*\n( *)\^", text)
+    return "" if match is None else f" (line {match[2]}, position {len(match[3]) - len(match[1]) + 1})"
 
 
 def _quoted(name: str) -> str:

@@ -134,11 +134,11 @@ def _message(type_id: int, value: bytes | memoryview) -> ControlRecord | Fault:
     from kafkalog_cli.format.varint import CUT_OFF
 
     name = _MESSAGES[type_id]
-    found = decode_message(name, 0, value)
-    if isinstance(found, Malformed):
-        return _cut_off(name, value) if found.reason == CUT_OFF else _fault(f"{name}: {found.reason}")
+    decoded = decode_message(name, 0, value)
+    if isinstance(decoded, Malformed):
+        return _cut_off(name, value) if decoded.reason == CUT_OFF else _fault(f"{name}: {decoded.reason}")
     # Kafka reads version 0 whatever version the record states, and prints it as the stated version.
-    return ControlRecord(type_id, at_version(name, found.message["version"], found.message))
+    return ControlRecord(type_id, at_version(name, decoded.message["version"], decoded.message))
 
 
 def _bad_version(what: str, version: int) -> Fault:

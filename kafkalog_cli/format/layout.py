@@ -91,7 +91,7 @@ class PackedEntries(Sequence[EntryT]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or len(other) != len(self):
             return NotImplemented if not isinstance(other, Sequence) else False
-        return all(one == another for one, another in zip(self, other, strict=True))
+        return all(entry == another for entry, another in zip(self, other, strict=True))
 
     def __hash__(self) -> int:
         return hash(bytes(self.data))

@@ -26,8 +26,8 @@ def decode(data: bytes) -> tuple[PartitionMetadata | None, list[Fault]]:
     The rules are those of PartitionMetadataReadBuffer. Any version from 0 on is accepted, the names before the colons
     are not checked, and nothing is read after the second line.
     """
-    found = (_known if len(data) <= _USUAL_BYTES else _decode)(data)
-    return (None, [found]) if isinstance(found, Fault) else (found, [])
+    decoded = (_known if len(data) <= _USUAL_BYTES else _decode)(data)
+    return (None, [decoded]) if isinstance(decoded, Fault) else (decoded, [])
 
 
 def _decode(data: bytes) -> PartitionMetadata | Fault:

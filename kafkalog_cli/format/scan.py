@@ -32,13 +32,13 @@ def scan(view: memoryview, file_position: int, file_end: int, limits: Limits, *,
     Kafka's dump tool makes on each batch. Batches v2, v1 and v0 may be mixed. Without `check`, no CRC is checked, and
     only the headers of the batches have to be in `view`.
     """
-    found = native.scan(view, file_position, file_end, limits.max_batch_bytes, check=check)
-    batches = BatchColumns(found.columns, found.rows, found.rows)
+    scanned = native.scan(view, file_position, file_end, limits.max_batch_bytes, check=check)
+    batches = BatchColumns(scanned.columns, scanned.rows, scanned.rows)
     fault = None
-    if found.why not in (native.SCAN_CONTINUES, native.SCAN_END):
-        position = file_position + found.consumed_bytes
-        fault = _fault(found.why, view[found.consumed_bytes :], position, file_end, limits)
-    return Scanned(batches, found.consumed_bytes, found.needed_bytes, fault)
+    if scanned.why not in (native.SCAN_CONTINUES, native.SCAN_END):
+        position = file_position + scanned.consumed_bytes
+        fault = _fault(scanned.why, view[scanned.consumed_bytes :], position, file_end, limits)
+    return Scanned(batches, scanned.consumed_bytes, scanned.needed_bytes, fault)
 
 
 def _fault(why: int, entry: memoryview, position: int, file_end: int, limits: Limits) -> Fault:

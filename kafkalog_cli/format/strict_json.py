@@ -35,10 +35,10 @@ def parse(data: bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a name is there twice")
-    return found
+    return members
 
 
 def _no_number(text: str) -> NoReturn:
@@ -123,7 +123,7 @@ def table(name_form: Form, form: Form) -> Form:
     def read(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
             raise ValueError(f"{quote(value)} is not an object")
-        return {name_form(name): form(one) for name, one in value.items()}
+        return {name_form(name): form(item) for name, item in value.items()}
 
     return read
 
@@ -138,15 +138,15 @@ def fields(required: Mapping[str, Form], optional: Mapping[str, Form] | None = N
         missing = [name for name in required if name not in value]
         if missing:
             raise ValueError(f"{missing[0]!r} is missing")
-        found = {}
-        for name, one in value.items():
+        values = {}
+        for name, item in value.items():
             if name not in known:
                 raise ValueError(f"{quote(name)} is not known")
             try:
-                found[name] = known[name](one)
+                values[name] = known[name](item)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
-        return found
+        return values
 
     return read
 
@@ -170,7 +170,7 @@ def form_of(kind: Any) -> Form:
     if kind in _FORMS:
         return _FORMS[kind]
     if issubclass(kind, Enum):
-        word = one_of(*(one.value for one in kind))
+        word = one_of(*(member.value for member in kind))
         return lambda value: kind(word(value))
     forms = {name: form_of(hint) for name, hint in get_type_hints(kind, include_extras=True).items()}
     parameters = signature(kind).parameters
@@ -186,12 +186,12 @@ def plain(value: Any) -> Any:
     if hasattr(value, "_fields"):
         fields_of = zip(value._fields, value, strict=True)
         defaults = value._field_defaults
-        return {name: plain(one) for name, one in fields_of if name not in defaults or one != defaults[name]}
+        return {name: plain(item) for name, item in fields_of if name not in defaults or item != defaults[name]}
     if hasattr(value, "__dataclass_fields__"):
         return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, Mapping):
-        return {name: plain(one) for name, one in value.items()}
-    return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 _FORMS: dict[Any, Form] = {int: integer(), str: text, bool: flag, object: anything, Any: anything}

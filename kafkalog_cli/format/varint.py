@@ -40,10 +40,10 @@ def decode_unsigned(data: bytes | memoryview, position: int) -> tuple[int, int] 
 
 def decode_zigzag_32(data: bytes | memoryview, position: int) -> tuple[int, int] | BadVarint:
     """Decode a zigzag varint of at most 5 bytes (ByteUtils.readVarint): (value, next position)."""
-    found = decode_unsigned(data, position)
-    if isinstance(found, BadVarint):
-        return found
-    return _unzigzag(found[0] & _MASK_32), found[1]
+    decoded = decode_unsigned(data, position)
+    if isinstance(decoded, BadVarint):
+        return decoded
+    return _unzigzag(decoded[0] & _MASK_32), decoded[1]
 
 
 def decode_zigzag_64(data: bytes | memoryview, position: int) -> tuple[int, int] | BadVarint:

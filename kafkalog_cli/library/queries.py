@@ -38,8 +38,8 @@ def sql(  # noqa: PLR0913
 
     reading = Reading.of_words(isolation, mode, include_control, key_format, value_format, schemas)
     listed = [paths] if isinstance(paths, str | os.PathLike) else paths
-    found = Catalog(RealFilesystem(), [local_path(os.fspath(path)) for path in listed], query, reading, DUCKDB)
-    rows = _rows(found)
+    catalog = Catalog(RealFilesystem(), [local_path(os.fspath(path)) for path in listed], query, reading, DUCKDB)
+    rows = _rows(catalog)
     return pa.RecordBatchReader.from_batches(next(rows), rows)
 
 

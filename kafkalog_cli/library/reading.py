@@ -135,7 +135,7 @@ def _view(data: bytes | None) -> memoryview | None:
 
 
 def _pairs(headers: tuple[Header, ...]) -> list[tuple[bytes, bytes | None]]:
-    return [(one.key, one.value) for one in headers]
+    return [(header.key, header.value) for header in headers]
 
 
 def _json_value(decoded: DecodedContents | Undecoded | None) -> Any:

@@ -123,9 +123,9 @@ class LogDirs:
 
     def again(self) -> LogDirs:
         """Return the same log directories, to be read again."""
-        found = LogDirs(self._fs)
-        found.settings = self.settings
-        return found
+        log_dirs = LogDirs(self._fs)
+        log_dirs.settings = self.settings
+        return log_dirs
 
     def path_above(self, path: str) -> str | None:
         """Return the log directory of a partition at `path`, None if it is in none. Each parent is looked up once."""
@@ -136,13 +136,13 @@ class LogDirs:
 
     def read(self, path: str) -> LogDir:
         """Return what the root of the log directory at `path` says."""
-        found = self._read.get(path)
-        if found is None:
+        log_dir = self._read.get(path)
+        if log_dir is None:
             real = os.path.realpath(path)
             with self._reading:  # a second caller must not read after the first has removed the clean-shutdown file
-                found = self._read[path] = self._read.get(real) or read_log_dir(self._fs, path)
-                self._read[real] = found
-        return found
+                log_dir = self._read[path] = self._read.get(real) or read_log_dir(self._fs, path)
+                self._read[real] = log_dir
+        return log_dir
 
 
 def checkpoint_path(log_dir: str, kind: FileKind) -> str:

@@ -120,23 +120,23 @@ def read_newest_snapshot(
         try:
             with fs.open_read(path) as content:
                 count, faults = producer_snapshot.check(content.size_bytes, partial(file_pieces, content))
-                found = read(producer_snapshot.entries_of(count, file_pieces(content)), partition.path)
+                entries = read(producer_snapshot.entries_of(count, file_pieces(content)), partition.path)
         except (KafkalogError, OSError) as error:
             note(path, [unreadable(error)])
             continue
         note(path, faults)
         if not any(fault.kind is not FaultKind.TRAILING_BYTES for fault in faults):
-            return file.name.offset, found
+            return file.name.offset, entries
     return None
 
 
 def open_in(entries: Iterable[ProducerEntry], path: str) -> Sequence[OpenTransaction]:
     """Return the open transactions of a snapshot's entries. Raises Unreadable for too many transactions of `path`."""
-    found: dict[int, OpenTransaction] = {}
+    transactions: dict[int, OpenTransaction] = {}
     for entry in entries:
         if (first := entry.open_txn_first_offset) is not None:
-            _keep(found, OpenTransaction(entry.producer_id, entry.producer_epoch, first, entry.timestamp), path)
-    return _by_first_offset(found)
+            _keep(transactions, OpenTransaction(entry.producer_id, entry.producer_epoch, first, entry.timestamp), path)
+    return _by_first_offset(transactions)
 
 
 def headers_of(fs: Filesystem, parts: Iterable[SegmentPart], damage: list[tuple[Segment, Fault]]) -> Iterator[Batch]:
@@ -160,18 +160,18 @@ def open_transactions(
     Only batches from `from_offset` on count. `path` is that of the partition, for messages. Raises Unreadable for too
     many transactions.
     """
-    found = {transaction.producer_id: transaction for transaction in snapshot}
+    transactions = {transaction.producer_id: transaction for transaction in snapshot}
     for batch, is_end in transaction_steps(batches):
         if batch.last_offset < from_offset or batch.base_offset >= end_offset:
             continue
         if is_end:
-            found.pop(batch.producer_id, None)
+            transactions.pop(batch.producer_id, None)
         else:
-            known = found.get(batch.producer_id)
+            known = transactions.get(batch.producer_id)
             first = batch.base_offset if known is None else known.first_offset
             last_timestamp = max(batch.max_timestamp, NO_TIMESTAMP)
-            _keep(found, OpenTransaction(batch.producer_id, batch.producer_epoch, first, last_timestamp), path)
-    return _by_first_offset(found)
+            _keep(transactions, OpenTransaction(batch.producer_id, batch.producer_epoch, first, last_timestamp), path)
+    return _by_first_offset(transactions)
 
 
 def open_at(
@@ -212,12 +212,12 @@ class OpenTransaction(NamedTuple):
     last_timestamp: Annotated[int, Named("last_timestamp_ms"), NEGATIVE_IS_NULL, keywords(type=("integer", "null"))]
 
 
-def _keep(found: dict[int, OpenTransaction], transaction: OpenTransaction, path: str) -> None:
+def _keep(transactions: dict[int, OpenTransaction], transaction: OpenTransaction, path: str) -> None:
     """Note the state of a producer's transaction. Raises Unreadable for too many transactions of the partition."""
-    found[transaction.producer_id] = transaction
-    if len(found) > MOST_OPEN:
+    transactions[transaction.producer_id] = transaction
+    if len(transactions) > MOST_OPEN:
         raise Unreadable(path=path, reason=f"more than {MOST_OPEN} transactions are open in it")
 
 
-def _by_first_offset(found: dict[int, OpenTransaction]) -> list[OpenTransaction]:
-    return sorted(found.values(), key=lambda transaction: transaction.first_offset)
+def _by_first_offset(transactions: dict[int, OpenTransaction]) -> list[OpenTransaction]:
+    return sorted(transactions.values(), key=lambda transaction: transaction.first_offset)

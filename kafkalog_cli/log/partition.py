@@ -116,7 +116,7 @@ class Partition:
             by_kind.setdefault(file.name.kind, []).append(file)
         beside = by_kind.pop(FileKind.SEVEN_LOG, []) if any(map(_has_offset, by_kind.get(FileKind.LOG, ()))) else []
         segments, orphans = _segments(by_kind)
-        fixed = {kind: found[0].status for kind, found in by_kind.items() if found}
+        fixed = {kind: of_kind[0].status for kind, of_kind in by_kind.items() if of_kind}
         self.segments = tuple(segments)
         self.snapshots = tuple(sorted(by_kind.get(FileKind.PRODUCER_SNAPSHOT, ()), key=_offset))
         self.leftovers = tuple(f for f in files if f.name.state is not WorkState.IN_PLACE)
@@ -209,8 +209,8 @@ class Partition:
         root = self.root
         if root is None or not self.has_lines:
             return {}
-        found = {kind: root.line(kind, self.topic, self.number) for kind in OFFSET_CHECKPOINTS}
-        return {kind: offset for kind, offset in found.items() if offset is not None}
+        offsets = {kind: root.line(kind, self.topic, self.number) for kind in OFFSET_CHECKPOINTS}
+        return {kind: offset for kind, offset in offsets.items() if offset is not None}
 
     def line(self, kind: FileKind) -> int | None:
         """Return the partition's offset in a checkpoint, None if it has no line."""
@@ -237,9 +237,9 @@ class Partition:
         for path, fault in self.checkpoint_faults:
             if fault.kind is FaultKind.UNREADABLE and path.endswith(_OF_START):
                 reason = fault.message.removeprefix("cannot be read: ")
-                found = self.fs.status(path)
-                if found is not None and not found.is_file:
-                    reason += f"; {moved_from_root(path, is_directory=found.is_directory)} moves it away"
+                status = self.fs.status(path)
+                if status is not None and not status.is_file:
+                    reason += f"; {moved_from_root(path, is_directory=status.is_directory)} moves it away"
                 raise Unreadable(path=path, reason=reason)
 
     @property
@@ -374,10 +374,10 @@ _SORTED_KINDS = SEGMENT_KINDS | {
 def topic_id_on_disk(fs: Filesystem, path: str) -> str | None:
     """Return the topic id in the `partition.metadata` of a directory; None if the file is missing or unreadable."""
     try:
-        found, _ = partition_metadata.decode(read_all(fs, f"{path}/{FileKind.PARTITION_METADATA.value}"))
+        metadata, _ = partition_metadata.decode(read_all(fs, f"{path}/{FileKind.PARTITION_METADATA.value}"))
     except (KafkalogError, OSError):
         return None
-    return None if found is None else found.topic_id
+    return None if metadata is None else metadata.topic_id
 
 
 def read_leader_epochs(fs: Filesystem, partition: Partition) -> tuple[list[EpochEntry], list[Fault]]:
@@ -428,7 +428,7 @@ def entries_of_log(fs: Filesystem, path: str) -> list[FileStatus]:
     entries = fs.list_directory(path)
     if directory_name(path).kind is not DirectoryKind.OTHER:
         return entries
-    return [one for one in entries if is_name_of_kafka(name := one.name) or name == OWN_DIRECTORY]
+    return [entry for entry in entries if is_name_of_kafka(name := entry.name) or name == OWN_DIRECTORY]
 
 
 class UnusableFile(NamedTuple):
@@ -545,8 +545,8 @@ def _segments(by_kind: dict[FileKind, list[PartitionFile]]) -> tuple[list[Segmen
     }
 
     def take(kind: FileKind, offset: int) -> FileStatus | None:
-        found = sidecars.pop((kind, offset), None)
-        return None if found is None else found.status
+        sidecar = sidecars.pop((kind, offset), None)
+        return None if sidecar is None else sidecar.status
 
     segments = []
     for file in by_kind.get(FileKind.LOG, []) + by_kind.get(FileKind.SEVEN_LOG, []):

@@ -83,10 +83,10 @@ class WantedKey:
 
     def in_topic(self, topic: str, undecoded: UndecodedCounts | None = None) -> WantedKey:
         """Return the key for the records of a topic, for use in one thread."""
-        found = WantedKey(*self._given)
-        found.undecoded = found.undecoded if undecoded is None else undecoded
-        found._printed = PrintedKeys(self._given[2], topic, found.undecoded)
-        return found
+        key = WantedKey(*self._given)
+        key.undecoded = key.undecoded if undecoded is None else undecoded
+        key._printed = PrintedKeys(self._given[2], topic, key.undecoded)
+        return key
 
     def rows(self, block: RecordBlock) -> list[int]:
         """Return the rows of the records of a block with this key, in ascending order."""
@@ -120,8 +120,8 @@ class PrintedKeys:
     def _forms(self, data: memoryview, headers: Any, offset: int) -> set[str]:
         decoded = None if self._decoder is None else self._decoder.key(self._topic, data, headers)
         if isinstance(decoded, DecodedContents):
-            found = {_form(decoded.value)}
-            return found | {_form(decoded.value["key"])} if "windowed-" in decoded.format else found
+            forms = {_form(decoded.value)}
+            return forms | {_form(decoded.value["key"])} if "windowed-" in decoded.format else forms
         if isinstance(decoded, Undecoded):
             self._undecoded.add("key", decoded.reason, offset)
         return {_form(bytes(data).decode("utf-8", "surrogateescape"))}
@@ -141,16 +141,18 @@ def _form(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def is_equal(found: Any, wanted: str) -> bool:
+def is_equal(value_of_record: Any, wanted: str) -> bool:
     """Whether a JSON value is the wanted text, or equal to the JSON value that the text stands for."""
-    if isinstance(found, str) and found == wanted:
+    if isinstance(value_of_record, str) and value_of_record == wanted:
         return True
     try:
         value = json.loads(wanted)
     except (ValueError, RecursionError):
         return False
-    return bool(type(value) is type(found) or _are_numbers(value, found)) and bool(value == found)
+    return bool(type(value) is type(value_of_record) or _are_numbers(value, value_of_record)) and bool(
+        value == value_of_record
+    )
 
 
 def _are_numbers(*values: Any) -> bool:
-    return all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)

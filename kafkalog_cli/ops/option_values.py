@@ -63,7 +63,7 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     extended = re.sub("[Zz]$", "+00:00", text)
     date = _BASIC_DATE.match(extended)
     if date:
-        rest = _BASIC_TIME.sub(lambda found: ":".join(filter(None, found.groups())), extended[date.end() :], count=1)
+        rest = _BASIC_TIME.sub(lambda match: ":".join(filter(None, match.groups())), extended[date.end() :], count=1)
         extended = "-".join(date.groups()) + re.sub(r"([+-]\d\d)(\d\d)$", r"\1:\2", rest)
     try:
         moment = datetime.fromisoformat(extended)
@@ -83,10 +83,10 @@ def is_date(text: str) -> bool:
 
 def parse_clock_ms(text: str, now_ms: int) -> int:
     """Parse the time of --now as `parse_time_ms` does. Raises UsageError, also for a time that no clock has."""
-    found = parse_time_ms(text, now_ms)
-    if not 0 <= found < 1 << 63:
+    clock_ms = parse_time_ms(text, now_ms)
+    if not 0 <= clock_ms < 1 << 63:
         raise UsageError(reason=f"--now {text} is not the time of a clock: it is before 1970, or has more than 64 bits")
-    return found
+    return clock_ms
 
 
 class UnitDoubt(NamedTuple):
@@ -150,13 +150,13 @@ _SIZE = re.compile(r"(\d{1,19}(?:\.\d{1,9})?(?:[eE]\+?\d{1,2})?) ?([A-Za-z]*)")
 
 def parse_size_bytes(text: str) -> int:
     """Parse `1048576`, `1e6`, `50MiB` (1024) or `50MB` (1000) into bytes. Raises UsageError."""
-    found = _SIZE.fullmatch(text)
-    unit = None if found is None else _UNIT_BYTES.get(found[2].lower())
-    if found is None or unit is None:
+    match = _SIZE.fullmatch(text)
+    unit = None if match is None else _UNIT_BYTES.get(match[2].lower())
+    if match is None or unit is None:
         raise UsageError(
             reason=f"{text!r} is not a size: give bytes, or a number with kB, MB, GB, TB, KiB, MiB, GiB or TiB"
         )
-    number = found[1]
+    number = match[1]
     return int(number) * unit if number.isdigit() else int(float(number) * unit)
 
 

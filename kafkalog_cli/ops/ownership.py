@@ -73,20 +73,20 @@ def find_owner(
         return Ownership("there is no metadata log to ask")
     if not metadata.is_complete:
         return Ownership(f"the metadata log is damaged ({metadata.path})")
-    found = metadata.topics.get(topic)
-    if found is None:
+    topic_state = metadata.topics.get(topic)
+    if topic_state is None:
         return Ownership()
     other = not_assigned = ""
-    if topic_id not in (None, found.topic_id):
-        other = f"the metadata log has another topic of that name (id {found.topic_id}, here {topic_id})"
-    state = None if number is None else found.partitions.get(number)
+    if topic_id not in (None, topic_state.topic_id):
+        other = f"the metadata log has another topic of that name (id {topic_state.topic_id}, here {topic_id})"
+    state = None if number is None else topic_state.partitions.get(number)
     if state is None:
-        count = len(found.partitions)
+        count = len(topic_state.partitions)
         has = f"{count} partitions, 0 to {count - 1}" if count > 1 else "only partition 0"
         not_assigned = f"the metadata log has no partition {number} of {topic}: it has {has}"
     elif broker_id is not None and broker_id not in state.replicas:
         not_assigned = f"broker {broker_id} is none of the replicas ({_numbers(state.replicas)}) of {topic}-{number}"
-    return Ownership("", found, other, state, not_assigned)
+    return Ownership("", topic_state, other, state, not_assigned)
 
 
 def owner_of(partition: Partition) -> Ownership:
@@ -118,8 +118,8 @@ def is_set_aside(
     """
     if metadata is None or not metadata.is_complete:
         return False
-    found = None if topic_id is None else metadata.topic_of_id(topic_id)
-    return found is None or not find_owner(metadata, found.name, number, topic_id, broker_id).is_held
+    topic_state = None if topic_id is None else metadata.topic_of_id(topic_id)
+    return topic_state is None or not find_owner(metadata, topic_state.name, number, topic_id, broker_id).is_held
 
 
 def registered_topic(metadata: ClusterMetadata | None, topic: str) -> TopicState | None:
@@ -137,12 +137,12 @@ def topic_of_directory(partition: Partition, own_id: str | None, metadata: Clust
         return metadata.topics.get(partition.topic)
     if own_id is not None:
         return metadata.topic_of_id(own_id)
-    found = [topic for name, topic in metadata.topics.items() if name.startswith(partition.topic)]
-    if len(found) > 1:
-        names = " and ".join(sorted(topic.name for topic in found))
+    topics = [topic for name, topic in metadata.topics.items() if name.startswith(partition.topic)]
+    if len(topics) > 1:
+        names = " and ".join(sorted(topic.name for topic in topics))
         reason = f"the directory's name is cut, and it has no topic id: it may be of {names}"
         raise Refused(path=partition.path, reason=reason)
-    return found[0] if found else None
+    return topics[0] if topics else None
 
 
 def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
@@ -187,7 +187,7 @@ def places_of_partitions(fs: WritableFilesystem, log_dirs: Sequence[str]) -> Pla
 
     A log directory that cannot be listed is skipped.
     """
-    found: dict[tuple[str, int], list[str]] = {}
+    paths: dict[tuple[str, int], list[str]] = {}
     for log_dir in log_dirs:
         try:
             partitions = partitions_in(fs, log_dir)
@@ -196,11 +196,11 @@ def places_of_partitions(fs: WritableFilesystem, log_dirs: Sequence[str]) -> Pla
         for partition in partitions:
             directory = partition.directory
             if directory.kind is DirectoryKind.PARTITION and directory.topic and directory.partition is not None:
-                places = found.setdefault((directory.topic, directory.partition), [])
+                places = paths.setdefault((directory.topic, directory.partition), [])
                 path = os.path.realpath(partition.path)
                 if path not in places:
                     places.append(path)
-    return {key: tuple(places) for key, places in found.items()}
+    return {key: tuple(places) for key, places in paths.items()}
 
 
 def other_directories(partition: Partition, places: Places) -> tuple[tuple[str, ...], bool]:

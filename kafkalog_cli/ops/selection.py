@@ -91,18 +91,18 @@ def expand(fs: Filesystem, paths: list[str]) -> list[str]:
 
     Raises PathNotFound for a missing path, NothingSelected for a glob without matches.
     """
-    found: list[str] = []
+    paths_found: list[str] = []
     for path in paths:
         if fs.status(path) is not None:
-            found.append(path)
+            paths_found.append(path)
         elif _GLOB.search(path):
             matches = sorted(_matches(fs, path))
             if not matches:
                 raise NothingSelected(reason=f"{path} matches nothing")
-            found += matches
+            paths_found += matches
         else:
             raise _not_found(fs, path)
-    return found
+    return paths_found
 
 
 def _not_found(fs: Filesystem, path: str) -> PathNotFound:
@@ -125,10 +125,10 @@ def select_partitions(
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
-    found = partitions_taken(fs, paths, selection.takes, log_dirs)
-    if not found:
+    partitions = partitions_taken(fs, paths, selection.takes, log_dirs)
+    if not partitions:
         raise nothing_selected(fs, paths, selection)
-    return found
+    return partitions
 
 
 def select_served(fs: Filesystem, paths: list[str], selection: Selection) -> list[Partition]:
@@ -137,19 +137,21 @@ def select_served(fs: Filesystem, paths: list[str], selection: Selection) -> lis
     Directories of deleted topics, of copies for another log directory, and of stray partitions do not belong to the
     topic that they are named after. Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
-    found = served_partitions(fs, paths, selection.takes)
-    if not found:
+    partitions = served_partitions(fs, paths, selection.takes)
+    if not partitions:
         raise nothing_selected(fs, paths, selection)
-    return found
+    return partitions
 
 
 def served_partitions(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
     """Return the partitions of `select_served`, chosen by `takes`: perhaps none."""
-    found = partitions_taken(fs, paths, takes)
-    if all(one.directory.kind not in _NOT_SERVED for one in found):
-        return found
+    partitions = partitions_taken(fs, paths, takes)
+    if all(partition.directory.kind not in _NOT_SERVED for partition in partitions):
+        return partitions
     named = {in_its_log_dir(fs, path).rstrip("/") for path in expand(fs, paths)}
-    return [one for one in found if one.directory.kind not in _NOT_SERVED or one.path in named]
+    return [
+        partition for partition in partitions if partition.directory.kind not in _NOT_SERVED or partition.path in named
+    ]
 
 
 def nothing_selected(
@@ -157,7 +159,7 @@ def nothing_selected(
 ) -> NothingSelected:
     """The error where no partition under `paths` is chosen: it names the topics and partitions that are there."""
     names = ", ".join(paths)
-    found: dict[str, set[int]] = {}
+    numbers_by_topic: dict[str, set[int]] = {}
     with suppress(KafkalogError, OSError):
         for path in expand(fs, paths):
             for partition in partition_paths(fs, path):
@@ -168,15 +170,15 @@ def nothing_selected(
                     )
                 topic, number = partition.directory.topic, partition.directory.partition
                 if topic is not None and number is not None:
-                    found.setdefault(topic, set()).add(number)
-    if selection.is_everything or not found:
+                    numbers_by_topic.setdefault(topic, set()).add(number)
+    if selection.is_everything or not numbers_by_topic:
         return NothingSelected(reason=f"there is no {what} under {names}")
-    chosen = [topic for topic in sorted(found) if selection.takes_topic(topic)]
+    chosen = [topic for topic in sorted(numbers_by_topic) if selection.takes_topic(topic)]
     if chosen:
-        numbers = (f"{topic} ({_listed(sorted(found[topic]))})" for topic in chosen[:_MOST_LISTED])
+        numbers = (f"{topic} ({_listed(sorted(numbers_by_topic[topic]))})" for topic in chosen[:_MOST_LISTED])
         there = f"Partitions here: {', '.join(numbers)}"
     else:
-        topics = sorted(found, key=partial(_distance, selection))
+        topics = sorted(numbers_by_topic, key=partial(_distance, selection))
         there = f"Topics here: {_listed(topics)}"
     return NothingSelected(reason=f"no {what} matches {selection.option_words}. {there}")
 
@@ -202,13 +204,13 @@ def partitions_taken(
     A partition to which several paths lead comes once. Raises PathNotFound, NotKafkaLayout, Unreadable; NothingSelected
     for a glob without matches.
     """
-    found: dict[str, str] = {}
+    taken: dict[str, str] = {}
     for path in expand(fs, paths):
         for partition in partition_paths(fs, in_its_log_dir(fs, _directory(fs, path)), takes):
             if takes(partition.directory):
-                found.setdefault(os.path.realpath(partition.path), partition.path)
+                taken.setdefault(os.path.realpath(partition.path), partition.path)
     log_dirs = log_dirs or LogDirs(fs)
-    return [open_partition(fs, path, log_dirs) for path in found.values()]
+    return [open_partition(fs, path, log_dirs) for path in taken.values()]
 
 
 def in_its_log_dir(fs: Filesystem, path: str) -> str:
@@ -235,12 +237,12 @@ def log_dirs_of(fs: Filesystem, paths: list[str]) -> list[str]:
 
     Raises PathNotFound, NotKafkaLayout, Unreadable; NothingSelected for a glob without matches.
     """
-    found: dict[str, None] = {}
+    log_dirs: dict[str, None] = {}
     for path in expand(fs, paths):
         trimmed = in_its_log_dir(fs, _directory(fs, path)).rstrip("/") or "/"
         is_partition = any(partition.path == trimmed for partition in partition_paths(fs, trimmed))
-        found[os.path.dirname(os.path.abspath(trimmed)) if is_partition else trimmed] = None  # noqa: PTH100, PTH120
-    return list(found)
+        log_dirs[os.path.dirname(os.path.abspath(trimmed)) if is_partition else trimmed] = None  # noqa: PTH100, PTH120
+    return list(log_dirs)
 
 
 def select_files(fs: Filesystem, paths: list[str], selection: Selection) -> list[str]:
@@ -248,19 +250,19 @@ def select_files(fs: Filesystem, paths: list[str], selection: Selection) -> list
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
-    found: list[str] = []
+    files: list[str] = []
     for path in expand(fs, paths):
         status = fs.status(path)
         if status is None or not status.is_directory:
             if selection.is_everything or selection.takes(directory_name(path.rpartition("/")[0] or ".")):
-                found.append(path)
+                files.append(path)
             continue
         for partition in partition_paths(fs, path):
             if selection.takes(partition.directory):
-                found += [segment.log.path for segment in open_partition(fs, partition.path).segments]
-    if not found:
+                files += [segment.log.path for segment in open_partition(fs, partition.path).segments]
+    if not files:
         raise nothing_selected(fs, paths, selection, "segment")
-    return found
+    return files
 
 
 def partition_paths(fs: Filesystem, path: str, takes: Takes | None = None) -> Iterator[PartitionPath]:
@@ -314,10 +316,10 @@ def _matches(fs: Filesystem, pattern: str) -> Iterator[str]:
 
 def select_one(fs: Filesystem, path: str, selection: Selection) -> Partition:
     """Return the selected partition. Raises UsageError for several partitions, NothingSelected for none."""
-    found = select_served(fs, [path], selection)
-    if len(found) > 1:
-        raise UsageError(reason=f"{path} holds {len(found)} partitions: choose one with --topic and --partition")
-    return found[0]
+    partitions = select_served(fs, [path], selection)
+    if len(partitions) > 1:
+        raise UsageError(reason=f"{path} holds {len(partitions)} partitions: choose one with --topic and --partition")
+    return partitions[0]
 
 
 def select_of_topics(fs: Filesystem, paths: list[str], selection: Selection) -> list[Partition]:
@@ -325,11 +327,11 @@ def select_of_topics(fs: Filesystem, paths: list[str], selection: Selection) -> 
 
     Raises also the exceptions of `select_served`.
     """
-    found = select_served(fs, paths, selection)
+    partitions = select_served(fs, paths, selection)
     if not selection.topics:
         named = {in_its_log_dir(fs, path).rstrip("/") or "/" for path in expand(fs, paths)}
-        others = [one.path for one in found if one.path not in named]
+        others = [partition.path for partition in partitions if partition.path not in named]
         if len(others) > 1:
             directory = others[0].rpartition("/")[0] or "/"
             raise UsageError(reason=f"{directory} holds {len(others)} partitions: choose a topic with --topic")
-    return found
+    return partitions

@@ -121,7 +121,7 @@ class SingleFiles:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the paths of the files: a task of Spark opens them again."""
-        given = [one.given_path for listing in self._listings.values() for one in listing if one.given_path]
+        given = [file.given_path for listing in self._listings.values() for file in listing if file.given_path]
         return _with_files, (self._fs, given)
 
     def add(self, path: str, status: FileStatus) -> str:
@@ -145,14 +145,14 @@ class SingleFiles:
         directory = parent if is_brokers or is_partition else path
         name = status.name if is_brokers else segment_file_name(base, FileKind.LOG)
         listing = self._listings.setdefault(directory, [])
-        if any(one.name == name for one in listing):
+        if any(entry.name == name for entry in listing):
             raise NotKafkaLayout(path=path, reason=f"another file was given that begins at offset {base} too")
         shown = f"{directory.rstrip('/')}/{name}"
         listing.append(status._replace(path=shown, size_bytes=size_bytes, is_symlink=False, given_path=path))
         if is_brokers:
             stem = path.removesuffix(FileKind.LOG.value)
             indexes = (self._fs.status(stem + suffix) for suffix in INDEX_SUFFIXES)
-            listing += (one for one in indexes if one is not None and one.is_file)
+            listing += (entry for entry in indexes if entry is not None and entry.is_file)
         return directory
 
     def open_read(self, path: str) -> ReadableFile:
@@ -176,7 +176,7 @@ class SingleFiles:
         """See Filesystem."""
         directory = path.rpartition("/")[0] or "."
         if directory in self._listings:
-            return next((one for one in self._listings[directory] if one.path == path), None)
+            return next((file for file in self._listings[directory] if file.path == path), None)
         status = self._fs.status(path)
         is_listed = status is not None and path.rstrip("/") in self._listings
         return status._replace(is_file=False, is_directory=True) if status is not None and is_listed else status
@@ -220,9 +220,9 @@ def directories_of(fs: WritableFilesystem, paths: Sequence[str]) -> tuple[Writab
     Files of other kinds stay as they are. Raises as `expand`, NotKafkaLayout for a file without a batch, Unreadable.
     """
     view = SingleFiles(fs)
-    found: dict[str, None] = {}
+    directories: dict[str, None] = {}
     for path in expand(fs, list(paths)):
         status = fs.status(path)
         is_segment = status is not None and status.is_file and classify_file(status.name).kind in _OF_RECORDS
-        found[view.add(path, status) if status is not None and is_segment else path] = None
-    return cast(WritableFilesystem, view), [*found]
+        directories[view.add(path, status) if status is not None and is_segment else path] = None
+    return cast(WritableFilesystem, view), [*directories]

@@ -175,8 +175,10 @@ def flat(steps: Steps) -> Iterator[Step]:
 
 def text_of(steps: Steps) -> str:
     """Return steps as text."""
-    found = [*flat(steps)]
-    return "".join(f"{step.text}{step.end}" for step in found[:-1]) + "".join(step.text for step in found[-1:])
+    flat_steps = [*flat(steps)]
+    return "".join(f"{step.text}{step.end}" for step in flat_steps[:-1]) + "".join(
+        step.text for step in flat_steps[-1:]
+    )
 
 
 RECOVER: Argv = ("kafkalog", "recover", Word.PATH)
@@ -286,8 +288,8 @@ def with_next_steps(
 ) -> tuple[Remark, ...]:
     """Return the remarks on the partition at `path` with their steps decided and filled in."""
     return tuple(
-        one._replace(steps=fill_in_paths(for_replicas(one.steps, replication), path, one.path, metadata))
-        for one in remarks
+        remark._replace(steps=fill_in_paths(for_replicas(remark.steps, replication), path, remark.path, metadata))
+        for remark in remarks
     )
 
 

@@ -47,8 +47,11 @@ class DecodedColumns:
         """
         import pyarrow as pa
 
-        found = (json_of(one) if isinstance(one, DecodedContents) else None for one in self.decoded(batch, what))
-        return pa.array(list(found), pa.string())
+        texts = (
+            json_of(contents) if isinstance(contents, DecodedContents) else None
+            for contents in self.decoded(batch, what)
+        )
+        return pa.array(list(texts), pa.string())
 
     def decoded(self, batch: Any, what: str) -> Iterator[DecodedContents | Undecoded | None]:
         """Iterate over the decoded contents of the column `what`; None for a null, and as `ValueDecoder`."""
@@ -58,10 +61,10 @@ class DecodedColumns:
             if not data.is_valid:
                 yield None
                 continue
-            one = decode(self._topic, memoryview(data.as_buffer()), partial(_headers, headers, row))
-            if isinstance(one, Undecoded):
-                self.undecoded.add(what, one.reason, offsets[row].as_py())
-            yield one
+            decoded = decode(self._topic, memoryview(data.as_buffer()), partial(_headers, headers, row))
+            if isinstance(decoded, Undecoded):
+                self.undecoded.add(what, decoded.reason, offsets[row].as_py())
+            yield decoded
 
 
 def json_of(decoded: DecodedContents) -> str:
@@ -75,7 +78,7 @@ def json_of(decoded: DecodedContents) -> str:
 
 
 def _headers(headers: Any, row: int) -> list[tuple[bytes, bytes | None]]:
-    return [(one["key"], one["value"]) for one in headers[row].as_py() or ()]
+    return [(header["key"], header["value"]) for header in headers[row].as_py() or ()]
 
 
 SCHEMAS_TOPIC = "_schemas"
@@ -102,47 +105,47 @@ def value_decoder(
     `partitions` are the directories of the partitions that are read: without `schemas`, the topic `_schemas`
     beside them is read. Raises PathNotFound if `schemas` is not a directory, OSError.
     """
-    found, notes = SchemaSet(), list[Note]()
-    if any(one.needs_schemas for one in (key_format, value_format) if one is not None):
+    schema_set, notes = SchemaSet(), list[Note]()
+    if any(form.needs_schemas for form in (key_format, value_format) if form is not None):
         if schemas is not None:
-            _read_given(fs, schemas, found, notes)
+            _read_given(fs, schemas, schema_set, notes)
         else:
             for log_dir in dict.fromkeys(os.path.dirname(os.path.abspath(path)) for path in partitions):  # noqa: PTH100, PTH120
-                _read_log_dir(fs, log_dir, found, notes)
-        if found.is_full:
-            notes.append(Note("schemas", "there are more schemas than fit into memory", found.places[-1]))
-    return ValueDecoder(found, key_format, value_format), notes
+                _read_log_dir(fs, log_dir, schema_set, notes)
+        if schema_set.is_full:
+            notes.append(Note("schemas", "there are more schemas than fit into memory", schema_set.places[-1]))
+    return ValueDecoder(schema_set, key_format, value_format), notes
 
 
-def _read_given(fs: Filesystem, path: str, found: SchemaSet, notes: list[Note]) -> None:
+def _read_given(fs: Filesystem, path: str, schemas: SchemaSet, notes: list[Note]) -> None:
     status = fs.status(path)
     if status is None or not status.is_directory:
         raise PathNotFound(path=path)
     entries = fs.list_directory(path)
     if looks_like_partition(entries) or directory_name(path).topic == SCHEMAS_TOPIC:
-        _read_partition(fs, path, found, notes)
-    elif not _read_log_dir(fs, path, found, notes):
-        found.places[:] = [path]
-        _SchemaFiles(fs, path, found, notes).read()
+        _read_partition(fs, path, schemas, notes)
+    elif not _read_log_dir(fs, path, schemas, notes):
+        schemas.places[:] = [path]
+        _SchemaFiles(fs, path, schemas, notes).read()
 
 
-def _read_log_dir(fs: Filesystem, log_dir: str, found: SchemaSet, notes: list[Note]) -> bool:
+def _read_log_dir(fs: Filesystem, log_dir: str, schemas: SchemaSet, notes: list[Note]) -> bool:
     """Read the partitions of `_schemas` in a log directory; return whether there are any."""
-    paths = sorted(one.path for one in fs.list_directory(log_dir) if one.is_directory)
+    paths = sorted(entry.path for entry in fs.list_directory(log_dir) if entry.is_directory)
     read = False
     for path in paths:
         name = directory_name(path)
         if name.topic == SCHEMAS_TOPIC and name.partition is not None and path.endswith(f"-{name.partition}"):
-            _read_partition(fs, path, found, notes)
+            _read_partition(fs, path, schemas, notes)
             read = True
     if not read:
-        found.places.append(f"{log_dir}, which has no {SCHEMAS_TOPIC}-0 (--schemas DIR names another place)")
+        schemas.places.append(f"{log_dir}, which has no {SCHEMAS_TOPIC}-0 (--schemas DIR names another place)")
     return read
 
 
-def _read_partition(fs: Filesystem, path: str, found: SchemaSet, notes: list[Note]) -> None:
+def _read_partition(fs: Filesystem, path: str, schemas: SchemaSet, notes: list[Note]) -> None:
     """Apply the records of a partition in their order. Damage and foreign records become notes."""
-    found.places.append(path)
+    schemas.places.append(path)
     problems: list[str] = []
     try:
         log = LogRead(fs, open_partition(fs, path), ReadRequest(read_ahead=False))
@@ -153,7 +156,7 @@ def _read_partition(fs: Filesystem, path: str, found: SchemaSet, notes: list[Not
                     continue
                 for record in block.rows():
                     key = None if record.key is None else bytes(record.key)
-                    why = found.apply(key, None if record.value is None else bytes(record.value))
+                    why = schemas.apply(key, None if record.value is None else bytes(record.value))
                     if why:
                         problems.append(f"offset {record.offset}: {why}")
                 del problems[100:]
@@ -167,10 +170,10 @@ def _read_partition(fs: Filesystem, path: str, found: SchemaSet, notes: list[Not
 class _SchemaFiles:
     """The files of a directory: ID.avsc, GUID.proto or SUBJECT.json, and files that others import by their path."""
 
-    def __init__(self, fs: Filesystem, root: str, found: SchemaSet, notes: list[Note]) -> None:
+    def __init__(self, fs: Filesystem, root: str, schemas: SchemaSet, notes: list[Note]) -> None:
         self._fs = fs
         self._root = root
-        self._found = found
+        self._found = schemas
         self._notes = notes
         self._kinds: dict[str, str] = {}
         self._texts: dict[str, str] = {}
@@ -198,7 +201,7 @@ class _SchemaFiles:
                 self._found.add(StoredSchema(kind, text, references, None, None, stem, number + 1))
 
     def _collect(self, directory: str, prefix: str, depth: int) -> None:
-        for entry in sorted(self._fs.list_directory(directory), key=lambda one: one.path):
+        for entry in sorted(self._fs.list_directory(directory), key=lambda file: file.path):
             name = f"{prefix}{entry.path.rpartition('/')[2]}"
             if entry.is_directory and depth < _MOST_DEPTH:
                 self._collect(entry.path, f"{name}/", depth + 1)
@@ -257,8 +260,8 @@ class UndecodedCounts:
 
     def failures(self) -> list[Failures]:
         """Return the counts so far, by reason, and forget them."""
-        found = [Failures(what, reason, *numbers) for (what, reason), numbers in self._counts.items()]
+        failures = [Failures(what, reason, *numbers) for (what, reason), numbers in self._counts.items()]
         if self._others:
-            found.append(Failures("contents", "other reasons", -1, self._others))
+            failures.append(Failures("contents", "other reasons", -1, self._others))
         self._counts, self._others = {}, 0
-        return found
+        return failures

@@ -27,27 +27,27 @@ from kafkalog_cli.output.rendering import BlockLines, LineForm
 from kafkalog_cli.output.stream import printable
 
 
-def found_lines(found: Found) -> Iterator[str]:
+def found_lines(record: Found) -> Iterator[str]:
     """Return lines `name: value`, the record first, in pieces: a piece with a final line feed ends a line."""
-    if found.block is not None:
-        yield from _record_lines(found.block)
-    batch = found.batch
+    if record.block is not None:
+        yield from _record_lines(record.block)
+    batch = record.batch
     first = "?" if batch.base_offset == NO_OFFSET else batch.base_offset
-    yield f"segment: {printable(found.segment.log.path)}\n"
+    yield f"segment: {printable(record.segment.log.path)}\n"
     yield (
         f"batch: offsets {first} to {batch.last_offset}, position {batch.position},"
         f" {batch.size_bytes} bytes, magic {batch.magic}, {codec_name(batch.codec)}, CRC {_crc(batch.valid)}\n"
     )
-    yield f"found: {how(found)}\n"
-    for note in found.notes:
+    yield f"found: {how(record)}\n"
+    for note in record.notes:
         yield f"note: {printable(note)}\n"
 
 
-def how(found: Found) -> str:
+def how(record: Found) -> str:
     """Return how the batch was found, in a sentence."""
-    start, steps = found.start, []
-    if found.time_entry is not None:
-        steps.append(f"time index entry {found.time_entry.timestamp} at offset {found.time_entry.offset}")
+    start, steps = record.start, []
+    if record.time_entry is not None:
+        steps.append(f"time index entry {record.time_entry.timestamp} at offset {record.time_entry.offset}")
     if start.entry is not None:
         steps.append(f"index entry offset {start.entry.offset} at position {start.entry.position}")
         return ", ".join([*steps, "then batch by batch"])
@@ -79,16 +79,16 @@ def _crc(valid: int) -> str:
     return {1: "good", 0: "BAD"}.get(valid, "not checked")
 
 
-def write_found(lines: JsonLines, found: Found, partition: Partition, /, **given: object) -> None:
+def write_found(lines: JsonLines, record: Found, partition: Partition, /, **given: object) -> None:
     """Write the object of a look-up; `record` is null if only a batch was requested or could be read."""
     record_text = None
-    if found.block is not None:
+    if record.block is not None:
         from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form, topic_decode
 
-        context = SegmentContext.of_segment(partition, found.segment)
+        context = SegmentContext.of_segment(partition, record.segment)
         options = RecordJsonOptions(with_batches=False, decode=topic_decode(context.topic))
-        pieces = BlockLines(record_form(context, options)).pieces(found.block)
+        pieces = BlockLines(record_form(context, options)).pieces(record.block)
         record_text = Rendered(
             str(piece, "utf-8").removesuffix("\n") for piece in pieces
         )  # no string has a raw line end
-    lines.result(LookupRecord(found), record=record_text, how=how(found), **given)
+    lines.result(LookupRecord(record), record=record_text, how=how(record), **given)

@@ -36,7 +36,7 @@ class JunitReport:
         case = self._case(verification.path, verification.target.value)
         if verification.exit_code is not ExitCode.OK:
             tag = "error" if verification.exit_code is ExitCode.FAILURE else "failure"
-            worst = max(findings or verification.findings, key=lambda found: _ORDER.index(found.severity))
+            worst = max(findings or verification.findings, key=lambda finding: _ORDER.index(finding.severity))
             message = printable(worst.message)
             if len(findings) > 1:
                 message += f" (and {counted(len(findings) - 1, 'other finding')})"
@@ -82,7 +82,7 @@ class JunitReport:
 
 
 def _text(findings: Sequence[Finding]) -> str:
-    lines = [line for found in findings[:MOST_FINDINGS] for line in finding_lines(found)]
+    lines = [line for finding in findings[:MOST_FINDINGS] for line in finding_lines(finding)]
     if len(findings) > MOST_FINDINGS:
         lines.append(f"({counted(len(findings) - MOST_FINDINGS, 'more finding')} not listed)")
     return "\n".join(lines)

@@ -68,7 +68,7 @@ def parse_kcat_format(text: str) -> tuple[Token, ...]:
         elif letter in FIELDS:
             tokens.append(letter)
         else:
-            known = ", ".join(f"%{one}" for one in FIELDS)
+            known = ", ".join(f"%{field}" for field in FIELDS)
             what = f"there is no %{letter}" if letter else "nothing follows the last %"
             raise UsageError(reason=f"-f: {what}. A format has {known}, %%")
     return (*tokens, _raw(text[at:]))

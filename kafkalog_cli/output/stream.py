@@ -198,11 +198,11 @@ class Paint(NamedTuple):
         if not self.is_on or not part:
             return text
         pattern = r"\s+".join(map(re.escape, part.split()))
-        return re.sub(pattern, lambda found: colour(found[0]), text, count=1)
+        return re.sub(pattern, lambda match: colour(match[0]), text, count=1)
 
     def commands(self, text: str) -> str:
         """Return the text with its commands bold: the words between backticks, and `kafkalog undo`."""
-        return _COMMANDS.sub(lambda found: self.heading(found[0]), text) if self.is_on else text
+        return _COMMANDS.sub(lambda match: self.heading(match[0]), text) if self.is_on else text
 
     def wrapped(self, text: str, *, indent: str = "") -> str:
         """Break a line of plain text between words; the following lines begin with `indent`."""

@@ -52,10 +52,10 @@ def plain_errors() -> Iterator[None]:
             raise KafkalogError(reason=_JAVA_ENDED) from None
         if isinstance(error, KafkalogError | OSError):
             raise
-        found = plain_error(error)
-        if found is None:
+        plain = plain_error(error)
+        if plain is None:
             raise
-        raise found from None
+        raise plain from None
 
 
 def _came_of_an_interrupt(error: BaseException) -> bool:
@@ -97,10 +97,10 @@ def is_of_a_worker(text: str) -> bool:
 
 def _raised(trace: str) -> KafkalogError:
     """Return the error at the end of a Python traceback: its lines that are not indented."""
-    found = _RAISED.search(trace)
-    if found is None:
+    match = _RAISED.search(trace)
+    if match is None:
         return KafkalogError(reason=f"Spark: {_first_line(trace)}")
-    kind, message = found["kind"], (found["message"] or "").rstrip()
+    kind, message = match["kind"], (match["message"] or "").rstrip()
     known = getattr(errors, kind.removeprefix(_OURS), None) if kind.startswith(_OURS) else None
     if isinstance(known, type) and issubclass(known, KafkalogError):
         return error_saying(known, message)

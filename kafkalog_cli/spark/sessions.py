@@ -75,7 +75,7 @@ def register_sources(spark: SparkSession) -> None:
 
     known = spark._jsparkSession.sessionState().dataSourceManager()
     ours = (KafkalogDataSource, TableDataSource)
-    missing = [one for one in ours if not known.dataSourceExists(one.name())]
+    missing = [data_source for data_source in ours if not known.dataSourceExists(data_source.name())]
     if missing:
         with _active(spark):
             for source in missing:
@@ -134,11 +134,11 @@ def _check_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
 
     for key, required in settings.items():
         try:
-            found = spark.conf.get(key)
+            value = spark.conf.get(key)
         except PySparkException:  # neither set nor a setting of Spark
-            found = None
-        if found != required:
-            has = "is not set there" if found is None else f"is {found} there"
+            value = None
+        if value != required:
+            has = "is not set there" if value is None else f"is {value} there"
             raise KafkalogError(
                 reason=f"a Spark session is running, and its settings are not changed: {key} {has}, and {required} is"
                 f" needed. Set it with spark.conf.set({key!r}, {required!r}), or end that session with spark.stop()"

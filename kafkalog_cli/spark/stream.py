@@ -35,13 +35,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> StreamOffset:  # noqa: N802 - Spark's name
         """Return the start of a new query. Raises as the batch source."""
         fs, options = RealFilesystem(), self._options
-        found = self._partitions()
-        check_limit(options.starting, set(found), "start")
-        latest = {name for name in found if is_latest(options.starting, name)}
+        partitions = self._partitions()
+        check_limit(options.starting, set(partitions), "start")
+        latest = {name for name in partitions if is_latest(options.starting, name)}
         return _as_json(
             {
-                name: growing_end(fs, one, options.isolation) if name in latest else start_of(fs, one, options)
-                for name, one in found.items()
+                name: growing_end(fs, partition, options.isolation)
+                if name in latest
+                else start_of(fs, partition, options)
+                for name, partition in partitions.items()
             }
         )
 
@@ -60,13 +62,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises OffsetOutOfRange if a log ends before the offset that was read already, NothingSelected if a log is gone
         (both with failOnDataLoss).
         """
-        begun, found = _of_json(start), self._partitions()
-        ends = self._ends_of(found) if self._target is None else self._target
+        begun, partitions = _of_json(start), self._partitions()
+        ends = self._ends_of(partitions) if self._target is None else self._target
         for name, offset in begun.items():
-            self._check_loss(name, offset, found.get(name), ends.get(name))
+            self._check_loss(name, offset, partitions.get(name), ends.get(name))
         if isinstance(limit, ReadMaxRows):
             starts = {name: ends[name] for name in ends if name not in begun}
-            starts |= self._starts_of({name: found[name] for name in starts if name in found})
+            starts |= self._starts_of({name: partitions[name] for name in starts if name in partitions})
             ends = limited({**begun, **starts}, ends, limit.max_rows)
         return _as_json(ends)
 
@@ -81,10 +83,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises OffsetOutOfRange if retention deleted records before they were read (with failOnDataLoss).
         """
         fs, options = RealFilesystem(), self._options
-        begun, found = _of_json(start), self._partitions()
+        begun, partitions = _of_json(start), self._partitions()
         ranges = []
         for name, behind in _of_json(end).items():
-            partition = found.get(name)
+            partition = partitions.get(name)
             if partition is None:
                 self._lose(NothingSelected(reason=f"{name} was there when the stream began, and is missing now"))
                 continue
@@ -107,15 +109,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _partitions(self) -> dict[TopicPartition, Partition]:
         """Return the selected partitions that have a segment, as they are now."""
         chosen = partitions_of(RealFilesystem(), self._options)
-        return {name_of(one): one for one in chosen if one.segments}
+        return {name_of(partition): partition for partition in chosen if partition.segments}
 
     def _ends_of(self, partitions: dict[TopicPartition, Partition]) -> Offsets:
         fs, isolation = RealFilesystem(), self._options.isolation
-        return {name: growing_end(fs, one, isolation) for name, one in partitions.items()}
+        return {name: growing_end(fs, partition, isolation) for name, partition in partitions.items()}
 
     @staticmethod
     def _starts_of(partitions: dict[TopicPartition, Partition]) -> Offsets:
-        return {name: one.bounds.start for name, one in partitions.items()}
+        return {name: partition.bounds.start for name, partition in partitions.items()}
 
     def _check_loss(self, name: TopicPartition, offset: int, partition: Partition | None, end: int | None) -> None:
         """Report a loss if a log is gone, or ends before the offset that was read already."""
@@ -140,19 +142,19 @@ def limited(begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, 
     total = sum(sizes.values())
     if total <= most:
         return dict(ends)
-    found = {}
+    limited_ends = {}
     for name, end in ends.items():
         part = most * (sizes[name] / total)
         step = math.ceil(part) if part < 1 else math.floor(part)
-        found[name] = min(begins[name] + step, end) if sizes[name] else end
-    return found
+        limited_ends[name] = min(begins[name] + step, end) if sizes[name] else end
+    return limited_ends
 
 
 def _as_json(offsets: Mapping[TopicPartition, int]) -> StreamOffset:
-    found: StreamOffset = {}
+    offsets_by_topic: StreamOffset = {}
     for name, offset in sorted(offsets.items()):
-        found.setdefault(name.topic, {})[str(name.partition)] = offset
-    return found
+        offsets_by_topic.setdefault(name.topic, {})[str(name.partition)] = offset
+    return offsets_by_topic
 
 
 def _of_json(offset: StreamOffset) -> Offsets:

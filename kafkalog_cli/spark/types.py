@@ -10,5 +10,5 @@ def spark_schema(columns: Iterable[SourceColumn]) -> Any:
     """Return the columns as a pyspark StructType; all are nullable, as in Spark's own source."""
     from pyspark.sql.types import StructType
 
-    fields = [{"name": one.name, "type": one.spark, "nullable": True, "metadata": {}} for one in columns]
+    fields = [{"name": column.name, "type": column.spark, "nullable": True, "metadata": {}} for column in columns]
     return StructType.fromJson({"type": "struct", "fields": fields})

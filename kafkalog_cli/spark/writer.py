@@ -57,7 +57,7 @@ def write_options(given: Mapping[str, Any]) -> WriteOptions:
         raise UsageError(reason="option 'path' must be given: save(LOG_DIR)")
     request = ImportRequest(
         options.get("topic"),
-        topic_ids([one.strip() for one in options["topicid"].split(",")]) if "topicid" in options else {},
+        topic_ids([text.strip() for text in options["topicid"].split(",")]) if "topicid" in options else {},
         positive(options, "partitions"),
         flag(options, "newOffsets", default=False),
         options.get("codec"),

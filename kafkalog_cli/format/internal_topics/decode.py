@@ -107,10 +107,10 @@ class WireReader:
         if self.position < self._end and (first := self._data[self.position]) < 0x80:
             self.position += 1
             return first
-        found = decode_unsigned(self._data, self.position)
-        if isinstance(found, BadVarint):
-            raise Undecodable(found.message)
-        value, self.position = found
+        decoded = decode_unsigned(self._data, self.position)
+        if isinstance(decoded, BadVarint):
+            raise Undecodable(decoded.message)
+        value, self.position = decoded
         return value
 
     def array(self, size: int) -> bytes:
@@ -188,19 +188,19 @@ def at_version(name: str, version: int, message: Message) -> Message:
 
 
 def _read_struct(fields: tuple[SchemaField, ...], version: int, flexible: bool, reader: WireReader) -> Message:
-    found: Message = {}
+    message: Message = {}
     for field in fields_in(fields, version):
         if isinstance(field, NumberFields):
-            found.update(zip(field.names, reader.numbers(field.layout), strict=True))
+            message.update(zip(field.names, reader.numbers(field.layout), strict=True))
         else:
-            found[field.name] = _read_value(field, field.kind, version, flexible, reader)
+            message[field.name] = _read_value(field, field.kind, version, flexible, reader)
     if not flexible:
-        return found
+        return message
     tagged = _read_tags(fields, version, reader)
     if not tagged:
-        return found
-    found.update(tagged)
-    return {field.name: found[field.name] for field in fields if field.name in found}
+        return message
+    message.update(tagged)
+    return {field.name: message[field.name] for field in fields if field.name in message}
 
 
 def _read_nested(field: SchemaField, version: int, flexible: bool, reader: WireReader) -> Message:
@@ -212,9 +212,9 @@ def _read_nested(field: SchemaField, version: int, flexible: bool, reader: WireR
 
 def _read_tags(fields: tuple[SchemaField, ...], version: int, reader: WireReader) -> Message:
     """Return the tagged fields that differ from their defaults. If a tag occurs twice, the last value counts."""
-    found: Message = {}
+    tagged: Message = {}
     if not (count := reader.unsigned_varint()):
-        return found
+        return tagged
     by_tag = fields_by_tag(fields)
     for _ in range(count):
         tag, size = reader.unsigned_varint(), reader.unsigned_varint()
@@ -228,10 +228,10 @@ def _read_tags(fields: tuple[SchemaField, ...], version: int, reader: WireReader
         known = len(reader.unknown_tags)
         value = _read_tagged(field, version, reader)
         if value == field.default and len(reader.unknown_tags) == known:
-            found.pop(field.name, None)
+            tagged.pop(field.name, None)
         else:
-            found[field.name] = value
-    return found
+            tagged[field.name] = value
+    return tagged
 
 
 def _read_tagged(field: SchemaField, version: int, reader: WireReader) -> Any:

@@ -147,9 +147,14 @@ def record_object(
             "value": record.value,
         }
     if topic in API_MESSAGE_TOPICS and value is not None:
-        found = decode_api_message(topic, value)
-        if not isinstance(found, UnreadableRecord):
-            return {"type": found.name, "type_id": found.api_key, "version": found.version, "value": found.message}
+        decoded = decode_api_message(topic, value)
+        if not isinstance(decoded, UnreadableRecord):
+            return {
+                "type": decoded.name,
+                "type_id": decoded.api_key,
+                "version": decoded.version,
+                "value": decoded.message,
+            }
     return None
 
 

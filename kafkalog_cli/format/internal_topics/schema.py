@@ -73,17 +73,17 @@ class NumberFields(NamedTuple):
 @lru_cache(1024)  # a damaged record can state any version
 def fields_in(fields: tuple[SchemaField, ...], version: int) -> tuple[NumberFields | SchemaField, ...]:
     """Return the fields that `version` has outside the tagged section."""
-    found: list[NumberFields | SchemaField] = []
+    groups: list[NumberFields | SchemaField] = []
     present = (field for field in fields if field.tag < 0 and version in field.versions)
     for is_number, run in groupby(present, lambda field: field.kind in NUMBERS):
         if is_number:
             numbers = [*run]
-            layout = Struct(">" + "".join(NUMBERS[one.kind] for one in numbers))
-            names, defaults = zip(*((one.name, one.default) for one in numbers), strict=True)
-            found.append(NumberFields(names, defaults, layout))
+            layout = Struct(">" + "".join(NUMBERS[number.kind] for number in numbers))
+            names, defaults = zip(*((number.name, number.default) for number in numbers), strict=True)
+            groups.append(NumberFields(names, defaults, layout))
         else:
-            found += run
-    return tuple(found)
+            groups += run
+    return tuple(groups)
 
 
 @lru_cache(1024)
@@ -120,25 +120,25 @@ def message_schema(name: str, release: Release = NEWEST_RELEASE) -> MessageSchem
     return schema_of(name, definitions()["messages"][name], release)
 
 
-def schema_of(name: str, found: dict[str, Any], release: Release = NEWEST_RELEASE) -> MessageSchema:
+def schema_of(name: str, definition: dict[str, Any], release: Release = NEWEST_RELEASE) -> MessageSchema:
     """Return the schema of a message from its definition in the form of schemas.json."""
-    versions = _versions(_versions_in(found, release))
-    fields = tuple(_field(field, versions, release) for field in found["fields"] if is_in(field, release))
-    return MessageSchema(name, versions, _asked(_versions(found["flexible"]), versions), fields)
+    versions = _versions(_versions_in(definition, release))
+    fields = tuple(_field(field, versions, release) for field in definition["fields"] if is_in(field, release))
+    return MessageSchema(name, versions, _asked(_versions(definition["flexible"]), versions), fields)
 
 
-def is_in(found: dict[str, Any], release: Release) -> bool:
+def is_in(definition: dict[str, Any], release: Release) -> bool:
     """Whether `release` has this record type, message or field of schemas.json."""
-    since = found.get("since")
+    since = definition.get("since")
     return since is None or _release(since) <= release
 
 
-def _versions_in(found: dict[str, Any], release: Release) -> list[int | None]:
+def _versions_in(definition: dict[str, Any], release: Release) -> list[int | None]:
     """Return the versions of a message in `release`."""
-    for until, versions in found.get("versionsBefore", {}).items():
+    for until, versions in definition.get("versionsBefore", {}).items():
         if release < _release(until):
             return cast("list[int | None]", versions)
-    return cast("list[int | None]", found["versions"])
+    return cast("list[int | None]", definition["versions"])
 
 
 def _release(text: str) -> Release:
@@ -146,21 +146,21 @@ def _release(text: str) -> Release:
     return int(major), int(minor)
 
 
-def _field(found: dict[str, Any], possible: Versions, release: Release) -> SchemaField:
-    kind, versions = found["type"], _versions(found["versions"])
+def _field(definition: dict[str, Any], possible: Versions, release: Release) -> SchemaField:
+    kind, versions = definition["type"], _versions(definition["versions"])
     present = Versions(max(versions.first, possible.first), min(versions.last, possible.last))
-    fields = tuple(_field(field, present, release) for field in found.get("fields", ()) if is_in(field, release))
+    fields = tuple(_field(field, present, release) for field in definition.get("fields", ()) if is_in(field, release))
     default = {field.name: field.default for field in fields} if kind == "struct" else _DEFAULTS.get(kind, 0)
     return SchemaField(
-        name=found["name"],
+        name=definition["name"],
         kind=kind,
-        items=found.get("items", ""),
+        items=definition.get("items", ""),
         versions=_asked(versions, possible),
-        nullable=_asked(_versions(found.get("nullable")), present),
-        tag=found.get("tag", -1),
-        tagged=_asked(_versions(found.get("tagged")), possible),
-        default=found.get("default", default),
-        struct=found.get("struct", ""),
+        nullable=_asked(_versions(definition.get("nullable")), present),
+        tag=definition.get("tag", -1),
+        tagged=_asked(_versions(definition.get("tagged")), possible),
+        default=definition.get("default", default),
+        struct=definition.get("struct", ""),
         struct_versions=_asked(possible, versions),
         fields=fields,
     )
@@ -169,10 +169,10 @@ def _field(found: dict[str, Any], possible: Versions, release: Release) -> Schem
 _DEFAULTS: dict[str, Any] = {"string": "", "bytes": b"", "array": [], "uuid": ZERO_UUID, "bool": False}
 
 
-def _versions(found: list[int | None] | None) -> Versions:
-    if found is None:
+def _versions(bounds: list[int | None] | None) -> Versions:
+    if bounds is None:
         return Versions(1, 0)
-    first, last = found
+    first, last = bounds
     return Versions(first or 0, _MAX_VERSION if last is None else last)
 
 

@@ -88,26 +88,26 @@ class _Reader:
         index = self._varint()
         if not 0 <= index < len(node.parts):
             raise ValueError(f"branch {index} of a union with {len(node.parts)}")
-        found = node.parts[index]
-        value = self.value(found, depth + 1)
-        return None if found.kind == "null" else {found.label: value}
+        branch = node.parts[index]
+        value = self.value(branch, depth + 1)
+        return None if branch.kind == "null" else {branch.label: value}
 
     def _record(self, node: AvroNode, depth: int) -> dict[str, Any]:
         return {name: self.value(part, depth + 1) for name, part in zip(node.names, node.parts, strict=True)}
 
     def _array(self, node: AvroNode, depth: int) -> list[Any]:
-        found: list[Any] = []
+        items: list[Any] = []
         while count := self._block():
-            found.extend(self.value(node.parts[0], depth + 1) for _ in range(count))
-        return found
+            items.extend(self.value(node.parts[0], depth + 1) for _ in range(count))
+        return items
 
     def _map(self, node: AvroNode, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         while count := self._block():
             for _ in range(count):
                 key = self._text()
-                found[key] = self.value(node.parts[0], depth + 1)
-        return found
+                entries[key] = self.value(node.parts[0], depth + 1)
+        return entries
 
     def _block(self) -> int:
         """Return the number of items of the next block of an array or map; 0 after the last one."""
@@ -127,10 +127,10 @@ class _Reader:
         return node.names[index]
 
     def _boolean(self, *_: Any) -> bool:
-        found = self._take(1)[0]
-        if found > 1:
-            raise ValueError(f"a boolean with the value {found}")
-        return found == 1
+        byte = self._take(1)[0]
+        if byte > 1:
+            raise ValueError(f"a boolean with the value {byte}")
+        return byte == 1
 
     def _int(self, *_: Any) -> int:
         value = self._varint()
@@ -227,7 +227,7 @@ class AvroNames:
             return self._known(value, space)
         if isinstance(value, list):
             node = AvroNode("union", "union")
-            node.parts = tuple(self._node(one, space, depth + 1) for one in value)
+            node.parts = tuple(self._node(branch, space, depth + 1) for branch in value)
             return node
         if not isinstance(value, dict):
             raise ValueError("a type of the schema is neither a name, a list nor an object")
@@ -248,11 +248,11 @@ class AvroNames:
     def _known(self, name: str, space: str) -> AvroNode:
         if name in self._primitive:
             return self._primitive[name]
-        found = None if "." in name or not space else self._named.get(f"{space}.{name}")
-        found = found or self._named.get(name)
-        if found is None:
+        node = None if "." in name or not space else self._named.get(f"{space}.{name}")
+        node = node or self._named.get(name)
+        if node is None:
             raise ValueError(f"the schema does not define the type {_short(name)}")
-        return found
+        return node
 
     def _define(self, value: dict[str, Any], kind: str, space: str, depth: int) -> AvroNode:
         name, own = value.get("name"), value.get("namespace", space)
@@ -272,17 +272,17 @@ class AvroNames:
         self._named[full] = node
         if kind in ("record", "error"):
             fields = value.get("fields")
-            if not isinstance(fields, list) or not all(isinstance(one, dict) for one in fields):
+            if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
                 raise ValueError(f"{_short(full)} has no list of fields")
-            node.names = _texts([one.get("name") for one in fields], "fields", full)
-            node.parts = tuple(self._node(one.get("type"), own, depth + 1) for one in fields)
+            node.names = _texts([field.get("name") for field in fields], "fields", full)
+            node.parts = tuple(self._node(field.get("type"), own, depth + 1) for field in fields)
         return node
 
 
-def _texts(found: Any, what: str, full: str) -> tuple[str, ...]:
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+def _texts(texts: Any, what: str, full: str) -> tuple[str, ...]:
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"the {what} of {_short(full)} are not names")
-    return tuple(found)
+    return tuple(texts)
 
 
 def _short(name: str) -> str:

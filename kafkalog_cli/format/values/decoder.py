@@ -100,9 +100,9 @@ class ValueDecoder:
 
     def in_shape(self, shape: Shape) -> ValueDecoder:
         """Return a decoder with the same schemas for values that a schema describes; other values are Undecoded."""
-        found = self.of_another_thread()
-        found._shape = shape
-        return found
+        decoder = self.of_another_thread()
+        decoder._shape = shape
+        return decoder
 
     def key(self, topic: str, data: memoryview | None, headers: Headers | None) -> DecodedContents | Undecoded | None:
         """Decode a key. `topic` names the subject of schemas for contents without framing."""
@@ -126,7 +126,9 @@ class ValueDecoder:
                 return self._by_schema(wanted, subject, data, _framings(framing_of(data, headers, header)))
             if wanted is ValueFormat.JSON:
                 payloads = [*map(_payload, _framings(framing_of(data, headers, header))), data]
-                return DecodedContents(_json(next((one for one in payloads if _may_be_json(one)), data)), "json")
+                return DecodedContents(
+                    _json(next((payload for payload in payloads if _may_be_json(payload)), data)), "json"
+                )
             return _PLAIN[wanted](data)
         except ValueError as error:
             return Undecoded(str(error))
@@ -231,57 +233,57 @@ class ValueDecoder:
     def _parsed(self, schema: StoredSchema) -> Any:
         if schema.kind == AVRO:
             names = AvroNames()
-            for one in self._referenced(schema):
-                names.parse(one.text)
+            for referenced in self._referenced(schema):
+                names.parse(referenced.text)
             return names.parse(schema.text)
         if schema.kind == PROTOBUF:
             from kafkalog_cli.format.values.protobuf_value import ProtobufSchema
 
-            found = self._imports(schema)
-            return ProtobufSchema(schema.text, found.get)
+            imports = self._imports(schema)
+            return ProtobufSchema(schema.text, imports.get)
         raise ValueError(f"its type is {schema.kind[:50]}")
 
     def _referenced(self, schema: StoredSchema) -> list[StoredSchema]:
         """Return the schemas that a schema refers to, each after the schemas that it refers to itself."""
-        found: dict[StoredSchema, None] = {}
+        referenced: dict[StoredSchema, None] = {}
         waiting: list[tuple[StoredSchema, bool]] = [(schema, False)]
         begun = {schema}
         while waiting:
-            one, is_done = waiting.pop()
+            stored, is_done = waiting.pop()
             if is_done:
-                if one is not schema:
-                    found[one] = None
+                if stored is not schema:
+                    referenced[stored] = None
                 continue
-            waiting.append((one, True))
-            for reference in one.references:
-                other = self._reference(one, reference)
+            waiting.append((stored, True))
+            for reference in stored.references:
+                other = self._reference(stored, reference)
                 if other not in begun:
                     begun.add(other)
                     waiting.append((other, False))
             if len(begun) > _MOST_REFERENCES:
                 raise ValueError(f"it refers to more than {_MOST_REFERENCES} schemas")
-        return list(found)
+        return list(referenced)
 
     def _imports(self, schema: StoredSchema) -> dict[str, str]:
         """Return the texts of the imported files by their names in the imports."""
         texts: dict[str, str] = {}
-        for one in (*self._referenced(schema), schema):
-            for reference in one.references:
-                texts.setdefault(reference.name, self._reference(one, reference).text)
+        for referenced in (*self._referenced(schema), schema):
+            for reference in referenced.references:
+                texts.setdefault(reference.name, self._reference(referenced, reference).text)
         return texts
 
     def _reference(self, schema: StoredSchema, reference: Reference) -> StoredSchema:
         """Return the schema that a schema refers to, in its own context (QualifiedSubject.qualifySubjectWithParent)."""
         subject = in_context_of(schema.subject, reference.subject)
-        found = self.schemas.version(subject, reference.version)
-        if found is None:
+        stored = self.schemas.version(subject, reference.version)
+        if stored is None:
             raise ValueError(f"it refers to version {reference.version} of {subject}, which is not in {self._places}")
-        return found
+        return stored
 
 
-def _framings(found: SchemaFraming | None) -> list[SchemaFraming]:
+def _framings(framing: SchemaFraming | None) -> list[SchemaFraming]:
     """Return the framing and the same bytes with a long id, as far as there are such."""
-    return [one for one in (found, None if found is None else found.with_long_id) if one is not None]
+    return [one for one in (framing, None if framing is None else framing.with_long_id) if one is not None]
 
 
 def _payload(framing: SchemaFraming) -> memoryview:
@@ -293,12 +295,12 @@ def _payload(framing: SchemaFraming) -> memoryview:
 
     unpacker = zlib.decompressobj()
     try:
-        found = unpacker.decompress(data, MOST_PAYLOAD_BYTES)
+        payload = unpacker.decompress(data, MOST_PAYLOAD_BYTES)
     except zlib.error as error:
         raise ValueError(f"its payload is not zlib data: {error}") from error
     if not unpacker.eof:
         raise ValueError(f"its payload is cut off, or has more than {MOST_PAYLOAD_BYTES} bytes")
-    return memoryview(found)
+    return memoryview(payload)
 
 
 def _may_be_json(data: memoryview) -> bool:
@@ -310,10 +312,10 @@ def _json(data: memoryview) -> Any:
         raise ValueError(f"{word} is not JSON")
 
     def number(text: str) -> float:
-        found = float(text)
-        if math.isinf(found):
+        parsed = float(text)
+        if math.isinf(parsed):
             raise ValueError("a number is larger than a double can be")
-        return found
+        return parsed
 
     raw = bytes(data)
     if sum(raw.count(character) for character in (b",", b"[", b"{")) > MOST_VALUES:
@@ -342,10 +344,10 @@ def _number(wanted: ValueFormat) -> Callable[[memoryview], DecodedContents]:
 def _uuid(data: memoryview) -> DecodedContents:
     """Decode the text that Kafka's UUIDSerializer writes, or 16 bytes."""
     try:
-        found = UUID(bytes=bytes(data)) if len(data) == 16 else UUID(bytes(data).decode())
+        uuid = UUID(bytes=bytes(data)) if len(data) == 16 else UUID(bytes(data).decode())
     except ValueError as error:
         raise ValueError("it is not a UUID") from error
-    return DecodedContents(str(found), "uuid", is_text=True)
+    return DecodedContents(str(uuid), "uuid", is_text=True)
 
 
 def _base64(data: memoryview) -> DecodedContents:

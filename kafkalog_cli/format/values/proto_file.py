@@ -81,29 +81,29 @@ class _FileBuilder:
             file.syntax, file.edition = "editions", self._edition(str(tree.edition))
         elif self._is_proto3:
             file.syntax = "proto3"
-        for one in tree.file_elements:
-            kind = type(one).__name__
+        for element in tree.file_elements:
+            kind = type(element).__name__
             if kind == "Package":
-                file.package = one.name
+                file.package = element.name
             elif kind == "Import":
-                if one.public:
+                if element.public:
                     file.public_dependency.append(len(file.dependency))
-                file.dependency.append(one.name)
+                file.dependency.append(element.name)
             elif kind == "Message":
-                self._message(file.message_type.add(), one)
+                self._message(file.message_type.add(), element)
             elif kind == "Enum":
-                self._enum(file.enum_type.add(), one)
+                self._enum(file.enum_type.add(), element)
             elif kind == "Extension":
-                self._extension(file, file.message_type, one)
+                self._extension(file, file.message_type, element)
             elif kind == "Option":
-                self._features(file, one)
+                self._features(file, element)
         return file
 
     def _edition(self, text: str) -> int:
-        found = self._pb2.Edition.DESCRIPTOR.values_by_name.get(f"EDITION_{text}")
-        if found is None:
+        edition = self._pb2.Edition.DESCRIPTOR.values_by_name.get(f"EDITION_{text}")
+        if edition is None:
             raise ValueError(f"the edition {text[:50]} is unknown")
-        return int(found.number)
+        return int(edition.number)
 
     def _features(self, owner: Any, option: Any) -> None:
         """Set an option of an edition's features; other options do not change how values are read."""
@@ -120,32 +120,32 @@ class _FileBuilder:
     def _message(self, message: Any, tree: Any) -> None:  # noqa: C901, PLR0912 - as build
         message.name = tree.name
         optional = []
-        for one in tree.elements:
-            kind = type(one).__name__
+        for element in tree.elements:
+            kind = type(element).__name__
             if kind == "Field":
-                field = self._field(message.field, one)
-                if self._is_proto3 and _word(one.cardinality) == "OPTIONAL":
+                field = self._field(message.field, element)
+                if self._is_proto3 and _word(element.cardinality) == "OPTIONAL":
                     optional.append(field)
             elif kind == "MapField":
-                self._map(message, one)
+                self._map(message, element)
             elif kind == "Group":
-                self._group(message.field, message.nested_type, one)
+                self._group(message.field, message.nested_type, element)
             elif kind == "OneOf":
-                self._oneof(message, one)
+                self._oneof(message, element)
             elif kind == "Message":
-                self._message(message.nested_type.add(), one)
+                self._message(message.nested_type.add(), element)
             elif kind == "Enum":
-                self._enum(message.enum_type.add(), one)
+                self._enum(message.enum_type.add(), element)
             elif kind == "ExtensionRange":
-                for text in one.ranges:
+                for text in element.ranges:
                     start, end = _range(text)
                     message.extension_range.add(start=start, end=end)
             elif kind == "Extension":
-                self._extension(message, message.nested_type, one)
+                self._extension(message, message.nested_type, element)
             elif kind == "Option":
-                if one.name == "message_set_wire_format":
+                if element.name == "message_set_wire_format":
                     raise ValueError("message sets are not supported")
-                self._features(message, one)
+                self._features(message, element)
         for field in optional:  # a oneof of their own, after all others, as protoc makes it
             field.proto3_optional = True
             field.oneof_index = len(message.oneof_decl)
@@ -154,12 +154,12 @@ class _FileBuilder:
     def _oneof(self, message: Any, tree: Any) -> None:
         index = len(message.oneof_decl)
         message.oneof_decl.add(name=tree.name)
-        for one in tree.elements:
-            kind = type(one).__name__
+        for element in tree.elements:
+            kind = type(element).__name__
             if kind == "Field":
-                self._field(message.field, one).oneof_index = index
+                self._field(message.field, element).oneof_index = index
             elif kind == "Group":
-                self._group(message.field, message.nested_type, one).oneof_index = index
+                self._group(message.field, message.nested_type, element).oneof_index = index
 
     def _field(self, fields: Any, tree: Any) -> Any:
         self._count()
@@ -204,24 +204,24 @@ class _FileBuilder:
         )
 
     def _extension(self, owner: Any, types: Any, tree: Any) -> None:
-        for one in tree.elements:
-            kind = type(one).__name__
+        for element in tree.elements:
+            kind = type(element).__name__
             if kind == "Field":
-                self._field(owner.extension, one).extendee = tree.typeName
+                self._field(owner.extension, element).extendee = tree.typeName
             elif kind == "Group":
-                self._group(owner.extension, types, one).extendee = tree.typeName
+                self._group(owner.extension, types, element).extendee = tree.typeName
 
     def _enum(self, enum: Any, tree: Any) -> None:
         enum.name = tree.name
-        for one in tree.elements:
-            kind = type(one).__name__
+        for element in tree.elements:
+            kind = type(element).__name__
             if kind == "EnumValue":
                 self._count()
-                enum.value.add(name=one.name, number=_number(one.number))
-            elif kind == "Option" and one.name == "allow_alias":
-                enum.options.allow_alias = bool(one.value)
+                enum.value.add(name=element.name, number=_number(element.number))
+            elif kind == "Option" and element.name == "allow_alias":
+                enum.options.allow_alias = bool(element.value)
             elif kind == "Option":
-                self._features(enum, one)
+                self._features(enum, element)
 
     def _count(self) -> None:
         self._fields += 1

@@ -44,7 +44,7 @@ class ProtobufSchema:
         try:
             self._add(_file_of(text, _OWN_NAME), 0)
             self._file = self._pool.FindFileByName(_OWN_NAME)
-            self._most_fields = max((len(one.fields) for one in self._all_messages()), default=0)
+            self._most_fields = max((len(message.fields) for message in self._all_messages()), default=0)
         except (TypeError, KeyError) as error:
             missing = f"; the imports {', '.join(self._missing)} were not found" if self._missing else ""
             raise ValueError(f"protobuf rejects the schema: {str(error)[:300]}{missing}") from error
@@ -53,10 +53,10 @@ class ProtobufSchema:
         """Return a message as JSON. Raises ValueError for bytes that are not a message of this kind."""
         from google.protobuf import json_format, message
 
-        found = self.parse(indexes, data)
+        parsed = self.parse(indexes, data)
         try:
             return json_format.MessageToDict(
-                found, always_print_fields_with_no_presence=True, descriptor_pool=self._pool
+                parsed, always_print_fields_with_no_presence=True, descriptor_pool=self._pool
             )
         except RecursionError as error:
             raise ValueError(f"it is nested more than {MOST_DEPTH} deep") from error
@@ -83,22 +83,26 @@ class ProtobufSchema:
         if indexes not in self._classes:
             from google.protobuf import message_factory
 
-            types, found = list(self._file.message_types_by_name.values()), None
+            types, descriptor = list(self._file.message_types_by_name.values()), None
             for index in indexes:
                 if not 0 <= index < len(types):
                     raise ValueError(f"the schema has no message {'.'.join(map(str, indexes))}")
-                found = types[index]
+                descriptor = types[index]
                 # Java's serialiser counts the messages that are declared, and no entries of maps.
-                types = [one for one in found.nested_types if not one.GetOptions().map_entry]
-            assert found is not None
-            self._classes[indexes] = message_factory.GetMessageClass(found)
+                types = [nested for nested in descriptor.nested_types if not nested.GetOptions().map_entry]
+            assert descriptor is not None
+            self._classes[indexes] = message_factory.GetMessageClass(descriptor)
         return self._classes[indexes]
 
     def _all_messages(self) -> list[Any]:
-        found = [one for name in self._added for one in self._pool.FindFileByName(name).message_types_by_name.values()]
-        for one in found:
-            found.extend(one.nested_types)
-        return found
+        messages = [
+            message
+            for name in self._added
+            for message in self._pool.FindFileByName(name).message_types_by_name.values()
+        ]
+        for message in messages:
+            messages.extend(message.nested_types)
+        return messages
 
     def _add(self, file: Any, depth: int) -> None:
         self._added.add(file.name)
@@ -129,9 +133,9 @@ def _known_file(name: str) -> Any:
     known = {"google/protobuf": (*_KNOWN, "descriptor"), "google/type": _GOOGLE_TYPES}.get(folder, ())
     if file != f"{short}.proto" or short not in known:
         return None
-    found = descriptor_pb2.FileDescriptorProto()
-    import_module(f"{folder.replace('/', '.')}.{short}_pb2").DESCRIPTOR.CopyToProto(found)
-    return found
+    descriptor = descriptor_pb2.FileDescriptorProto()
+    import_module(f"{folder.replace('/', '.')}.{short}_pb2").DESCRIPTOR.CopyToProto(descriptor)
+    return descriptor
 
 
 def _file_of(text: str, name: str) -> Any:
@@ -140,12 +144,12 @@ def _file_of(text: str, name: str) -> Any:
 
     if "{" not in text and ";" not in text:
         try:
-            found = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+            file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
         except (binascii.Error, ValueError, message.DecodeError):
-            found = None
-        if found is not None and found.message_type:
-            found.name = name
-            return found
+            file = None
+        if file is not None and file.message_type:
+            file.name = name
+            return file
     return parse_proto(text, name)
 
 

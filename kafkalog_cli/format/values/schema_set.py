@@ -97,7 +97,7 @@ class SchemaSet:
 
     def latest(self, subject: str) -> StoredSchema | None:
         """Return the latest version of a subject that is not deleted."""
-        return next((one for one in self.versions(subject) if not one.is_deleted), None)
+        return next((version for version in self.versions(subject) if not version.is_deleted), None)
 
     def versions(self, subject: str) -> list[StoredSchema]:
         """Return all versions of a subject, the latest first."""
@@ -169,12 +169,12 @@ class SchemaSet:
             return "it has no version, id or schema"
         if "__enc__" in (fields.get("metadata") or {}):
             kind = f"encrypted {kind}"
-        found = _references(fields.get("references") or [])
-        if found is None:
+        references = _references(fields.get("references") or [])
+        if references is None:
             return "its references are not those of a schema"
         guid = _guid_of_md5(fields.get("md5"))
         deleted = fields.get("deleted") is True
-        self.add(StoredSchema(kind.upper(), text, found, schema_id, guid, subject, version, deleted))
+        self.add(StoredSchema(kind.upper(), text, references, schema_id, guid, subject, version, deleted))
         return ""
 
     def _delete(self, subject: str, version: int, *, for_good: bool) -> None:
@@ -190,14 +190,14 @@ class SchemaSet:
             self._by_id[held.schema_id] = deleted
 
 
-def _references(found: Any) -> tuple[Reference, ...] | None:
-    if not isinstance(found, list) or len(found) > _MOST_REFERENCES:
+def _references(objects: Any) -> tuple[Reference, ...] | None:
+    if not isinstance(objects, list) or len(objects) > _MOST_REFERENCES:
         return None
     references = []
-    for one in found:
-        if not isinstance(one, dict):
+    for reference in objects:
+        if not isinstance(reference, dict):
             return None
-        name, subject, version = one.get("name"), one.get("subject"), integer(one.get("version"), 32)
+        name, subject, version = reference.get("name"), reference.get("subject"), integer(reference.get("version"), 32)
         if not isinstance(name, str) or not isinstance(subject, str) or version is None:
             return None
         references.append(Reference(name, subject, version))
@@ -217,8 +217,8 @@ def _guid(schema: StoredSchema) -> str | None:
     """Return the GUID as the registry computes it, for a schema without metadata and rules: an MD5 sum."""
     if schema.schema_id is None:
         return None
-    found = hashlib.md5(schema.text.encode("utf-8", "replace"), usedforsecurity=False)
-    for one in schema.references:
-        found.update(one.name.encode("utf-8", "replace") + one.subject.encode("utf-8", "replace"))
-        found.update(one.version.to_bytes(4, "big", signed=True))
-    return str(UUID(bytes=found.digest()))
+    digest = hashlib.md5(schema.text.encode("utf-8", "replace"), usedforsecurity=False)
+    for reference in schema.references:
+        digest.update(reference.name.encode("utf-8", "replace") + reference.subject.encode("utf-8", "replace"))
+        digest.update(reference.version.to_bytes(4, "big", signed=True))
+    return str(UUID(bytes=digest.digest()))

@@ -119,12 +119,12 @@ def framing_of(data: memoryview, headers: Headers | None, header_name: bytes) ->
     apicurio = b"apicurio.key." if header_name == KEY_HEADER else b"apicurio.value."
     named = {bytes(name): value for name, value in headers()} if headers is not None else {}
     for name in (b"globalId", b"contentId"):
-        found = named.get(apicurio + name)
-        if found is not None and len(found) == _LONG_ID_BYTES:
-            return SchemaFraming(int.from_bytes(found, "big"), None, data[:0], data, "Apicurio")
-    found = named.get(header_name)
-    if found is not None:
-        framing = _read(memoryview(found))
+        header = named.get(apicurio + name)
+        if header is not None and len(header) == _LONG_ID_BYTES:
+            return SchemaFraming(int.from_bytes(header, "big"), None, data[:0], data, "Apicurio")
+    header = named.get(header_name)
+    if header is not None:
+        framing = _read(memoryview(header))
         return None if framing is None else framing._replace(payload=data)
     return _read(data)
 
@@ -167,7 +167,7 @@ def message_indexes(data: memoryview) -> tuple[tuple[int, ...], memoryview]:
 def _zigzag(data: memoryview, position: int) -> tuple[int, int]:
     from kafkalog_cli.format.varint import BadVarint, decode_zigzag_32  # only here: all commands import this module
 
-    found = decode_zigzag_32(data, position)
-    if isinstance(found, BadVarint):
+    decoded = decode_zigzag_32(data, position)
+    if isinstance(decoded, BadVarint):
         raise ValueError("the message indexes end early")
-    return found
+    return decoded

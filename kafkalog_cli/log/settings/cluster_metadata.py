@@ -100,8 +100,8 @@ class ClusterMetadata(NamedTuple):
 
     def partition(self, topic: str, partition: int) -> PartitionRegistration | None:
         """Return a partition by topic name and number, None if it does not exist or was deleted."""
-        found = self.topics.get(topic)
-        return None if found is None else found.partitions.get(partition)
+        topic_state = self.topics.get(topic)
+        return None if topic_state is None else topic_state.partitions.get(partition)
 
     def topic_settings(self, topic: str) -> dict[str, str]:
         """Return the dynamic settings of a topic."""
@@ -381,8 +381,8 @@ class _Replay:
         problem = "" if timestamp == batch.base_timestamp else "its timestamp is not that of its batch"
         problem = "it has headers" if headers else problem
         if batch.is_control:
-            found = decode_control(field_bytes(buffer, key_position, key_size), value)
-            return fault_of(batch, FaultKind.INVALID_RECORD, found.message) if isinstance(found, Fault) else found
+            control = decode_control(field_bytes(buffer, key_position, key_size), value)
+            return fault_of(batch, FaultKind.INVALID_RECORD, control.message) if isinstance(control, Fault) else control
         if key_size >= 0:
             problem = "it has a key"
         elif not value:
@@ -419,15 +419,15 @@ class _Replay:
         elif record == _NO_OP:
             return True
         else:
-            found = decode_api_message(CLUSTER_METADATA, record)
-            if isinstance(found, UnreadableRecord):
-                problem, is_newer = found.message, found.is_newer
+            decoded = decode_api_message(CLUSTER_METADATA, record)
+            if isinstance(decoded, UnreadableRecord):
+                problem, is_newer = decoded.message, decoded.is_newer
             else:
-                name = f" ({found.name})"
+                name = f" ({decoded.name})"
                 try:
-                    if is_in_snapshot and found.api_key in TRANSACTION_TYPES:
+                    if is_in_snapshot and decoded.api_key in TRANSACTION_TYPES:
                         raise CannotApply("a snapshot has no metadata transactions")
-                    self._image.replay(found.api_key, found.message)
+                    self._image.replay(decoded.api_key, decoded.message)
                     return True
                 except CannotApply as error:
                     if not self._checks_crc:

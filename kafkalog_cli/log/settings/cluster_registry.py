@@ -106,7 +106,7 @@ class ClusterRegistry:
         self.scram_iterations[message["name"], message["mechanism"]] = message["iterations"]
 
     def _quota(self, message: Message) -> None:
-        entity = tuple(sorted(((one["entityType"], one["entityName"]) for one in message["entity"]), key=str))
+        entity = tuple(sorted(((part["entityType"], part["entityName"]) for part in message["entity"]), key=str))
         values = self.quotas.setdefault(entity, {})
         if message["remove"]:
             values.pop(message["key"], None)
@@ -122,10 +122,10 @@ class ClusterRegistry:
         )  # fmt: skip
 
     def _producer_ids(self, message: Message) -> None:
-        found, before = message["nextProducerId"], self.next_producer_id
-        if before is not None and found <= before:
-            raise CannotApply(f"the next producer id {found} is not above the one before, {before}")
-        self.next_producer_id = found
+        next_id, before = message["nextProducerId"], self.next_producer_id
+        if before is not None and next_id <= before:
+            raise CannotApply(f"the next producer id {next_id} is not above the one before, {before}")
+        self.next_producer_id = next_id
 
     def _remove_acl(self, message: Message) -> None:
         if self.acls.pop(message["id"], None) is None:
@@ -155,5 +155,6 @@ _REGISTRY_HANDLERS: dict[int, Callable[[ClusterRegistry, Message], object]] = {
 
 def _endpoints(message: Message) -> tuple[Endpoint, ...]:
     return tuple(
-        Endpoint(one["name"], one["host"], one["port"], one["securityProtocol"]) for one in message["endPoints"]
+        Endpoint(endpoint["name"], endpoint["host"], endpoint["port"], endpoint["securityProtocol"])
+        for endpoint in message["endPoints"]
     )

@@ -170,7 +170,10 @@ class MetadataImage:
             raise CannotApply(f"the topic {name} does not exist")
         for topic in self.topics.values():
             if name in ("", topic.name):
-                cleared = {number: one._replace(elr=(), last_known_elr=()) for number, one in topic.partitions.items()}
+                cleared = {
+                    number: partition._replace(elr=(), last_known_elr=())
+                    for number, partition in topic.partitions.items()
+                }
                 topic.partitions.update(cleared)
 
     def _partition_change(self, message: Message) -> None:
@@ -205,8 +208,8 @@ class MetadataImage:
 
     def _support(self, message: Message) -> None:
         """Note the features of a broker or controller that registers: a node has at least those of its last start."""
-        for one in message["features"]:
-            self._levels[one["name"]] = (one["minSupportedVersion"], one["maxSupportedVersion"])
+        for feature in message["features"]:
+            self._levels[feature["name"]] = (feature["minSupportedVersion"], feature["maxSupportedVersion"])
 
     def _register(self, message: Message) -> None:
         self._support(message)
@@ -317,8 +320,8 @@ def _either(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
     return old if new is None else tuple(new)
 
 
-def _directories(found: Sequence[str], replicas: int) -> tuple[str, ...]:
+def _directories(directories: Sequence[str], replicas: int) -> tuple[str, ...]:
     """Return a directory id per replica; without any known id, the id MIGRATING_DIRECTORY for each."""
-    if all(directory == MIGRATING_DIRECTORY for directory in found):
+    if all(directory == MIGRATING_DIRECTORY for directory in directories):
         return (MIGRATING_DIRECTORY,) * replicas
-    return tuple(found)
+    return tuple(directories)

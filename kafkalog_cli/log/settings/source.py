@@ -170,9 +170,9 @@ class SettingsSource:
 
     def _settings_broker_id(self, log_dir: str | None) -> int | None:
         """Return the broker id for settings: from the log directory, else from server.properties, else None."""
-        found = self.broker_id(log_dir)
-        if found is not None:
-            return found
+        broker_id = self.broker_id(log_dir)
+        if broker_id is not None:
+            return broker_id
         named = (self._broker_properties.get(name, "").strip() for name in ("node.id", "broker.id"))
         return next((int(text) for text in named if text.isdecimal()), None)
 
@@ -189,9 +189,11 @@ class SettingsSource:
         own = metadata_log_in(self._fs, log_dir)
         if own is not None:
             return own
-        found = [(other, path) for other in self.log_dirs if (path := metadata_log_in(self._fs, other)) is not None]
-        is_only = len(found) == 1
-        return next((path for other, path in found if self._is_of(log_dir, other, path, is_only=is_only)), None)
+        metadata_logs = [
+            (other, path) for other in self.log_dirs if (path := metadata_log_in(self._fs, other)) is not None
+        ]
+        is_only = len(metadata_logs) == 1
+        return next((path for other, path in metadata_logs if self._is_of(log_dir, other, path, is_only=is_only)), None)
 
     def _is_of(self, log_dir: str, other: str, metadata_log: str, *, is_only: bool) -> bool:
         """Whether the metadata log in `other` is that of the node of `log_dir`.
@@ -211,12 +213,12 @@ class SettingsSource:
     def _named_log(self, path: str, log_dir: str | None) -> str:
         if self._fs.status(path) is None:
             raise PathNotFound(path=path)
-        found = metadata_log_in(self._fs, path) or path
-        above = os.path.dirname(os.path.abspath(found))  # noqa: PTH100, PTH120  (a name, links are not followed)
+        metadata_log = metadata_log_in(self._fs, path) or path
+        above = os.path.dirname(os.path.abspath(metadata_log))  # noqa: PTH100, PTH120  (a name, links are not followed)
         theirs, ours = self._cluster(above), self._cluster(log_dir)
         if theirs is not None and ours is not None and theirs != ours:
             raise UsageError(reason=f"--metadata {path} is of cluster {theirs}, {log_dir} of cluster {ours}")
-        return found
+        return metadata_log
 
     def _cluster(self, log_dir: str | None) -> str | None:
         meta = self.meta(log_dir)
@@ -245,7 +247,7 @@ def _unread_in(metadata: ClusterMetadata | None, topic: str, *, has_none: bool) 
 def read_meta(fs: Filesystem, log_dir: str) -> MetaProperties | None:
     """Return the `meta.properties` of a log directory, None if the file is missing or unreadable."""
     try:
-        found, _ = meta_properties.decode(read_all(fs, f"{log_dir.rstrip('/')}/{FileKind.META_PROPERTIES.value}"))
+        properties, _ = meta_properties.decode(read_all(fs, f"{log_dir.rstrip('/')}/{FileKind.META_PROPERTIES.value}"))
     except (KafkalogError, OSError):
         return None
-    return found
+    return properties

@@ -243,7 +243,7 @@ def resolve(topic: str, layers: Layers, unread: tuple[UnreadSource, ...] = ()) -
 
 def parse_topic_settings(options: Sequence[str]) -> dict[str, str]:
     """Parse the `name=value` of each --config; the last value of a repeated name counts. Raises UsageError."""
-    found = {}
+    settings = {}
     for option in options:
         name, equals, text = option.partition("=")
         key = TOPIC_KEYS.get(name)
@@ -255,8 +255,8 @@ def parse_topic_settings(options: Sequence[str]) -> dict[str, str]:
             parse_config(key, text)
         except ValueError as error:
             raise UsageError(reason=f"--config {option}: {error}") from error
-        found[name] = text
-    return found
+        settings[name] = text
+    return settings
 
 
 def read_broker_properties(fs: Filesystem, path: str) -> dict[str, str]:
@@ -310,7 +310,7 @@ def _as_known(setting: Setting, *, is_read: bool) -> Setting:
 def _hint(name: str) -> str:
     """Return the topic-level name of a broker-level `name`, or a question with names that resemble `name`; else ""."""
     for topic_name, key in TOPIC_KEYS.items():
-        if any(name == one.name for one in key.broker_names):
+        if any(name == setting.name for setting in key.broker_names):
             return f" (a broker's; the topic's is {topic_name})"
     question = did_you_mean(name, TOPIC_KEYS) if name else ""
     return f". {question}" if question else ""

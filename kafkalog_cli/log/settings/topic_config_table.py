@@ -70,10 +70,10 @@ class OneOf:
 
     def __call__(self, value: ConfigValue) -> str | None:
         """Return why `value` is not legal, or None if it is."""
-        found = value if isinstance(value, tuple) else (value,)
-        if len(set(found)) < len(found):
+        words = value if isinstance(value, tuple) else (value,)
+        if len(set(words)) < len(words):
             return "values must not be duplicated"
-        if all(word in self.words for word in found):
+        if all(word in self.words for word in words):
             return None
         return f"String must be one of: {', '.join(self.words)}"
 

@@ -156,15 +156,17 @@ def _state(fs: Filesystem, logs: Sequence[str], point: MetadataPoint | None, not
         code = ExitCode.UNSUPPORTED if is_newer else ExitCode.CORRUPTION
         notes.append(Note(str(details["kind"]), message, str(details["path"]), exit_code=code))
 
-    found = furthest_metadata(fs, logs, damaged, until=point)
-    assert found is not None
-    for path, fault in found.faults if found.is_complete else ():
+    metadata = furthest_metadata(fs, logs, damaged, until=point)
+    assert metadata is not None
+    for path, fault in metadata.faults if metadata.is_complete else ():
         if not path.endswith(FileKind.LOG.value):  # the torn end of a log is what a controller may be writing
             damaged(damaged_log(path, fault))
-    begins_late = not found.is_complete and found.snapshot is None and found.end_offset == 0 and not found.topics
+    begins_late = (
+        not metadata.is_complete and metadata.snapshot is None and metadata.end_offset == 0 and not metadata.topics
+    )
     if point is not None and begins_late:
         raise NothingSelected(reason="the metadata log and its snapshots begin after this point")
-    return found
+    return metadata
 
 
 def _partitions(fs: Filesystem, log_dir: str) -> Iterator[PartitionPath]:
@@ -206,14 +208,18 @@ def _reason(fs: Filesystem, partition: PartitionPath, meta: MetaProperties | Non
         return "the cluster does not have this topic"
     if own.other_topic_because:
         return f"the topic has the id {own.topic.topic_id} in the cluster, not {topic_id}"
-    found = own.registration
-    if found is None:
+    registration = own.registration
+    if registration is None:
         return "the topic does not have this partition"
     if own.not_assigned_because:
-        return f"its replicas are {','.join(map(str, found.replicas))}, not {broker}"
+        return f"its replicas are {','.join(map(str, registration.replicas))}, not {broker}"
     if broker is None:
         return ""
-    directory = found.directories[found.replicas.index(broker)] if found.directories else MIGRATING_DIRECTORY
+    directory = (
+        registration.directories[registration.replicas.index(broker)]
+        if registration.directories
+        else MIGRATING_DIRECTORY
+    )
     unknown = (MIGRATING_DIRECTORY, LOST_DIRECTORY, UNASSIGNED_DIRECTORY)
     if meta is None or meta.directory_id is None or directory in (*unknown, meta.directory_id):
         return ""

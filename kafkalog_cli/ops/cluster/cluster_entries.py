@@ -170,15 +170,15 @@ def only_topics(entries: Entries, topics: frozenset[str]) -> Entries:
     """Return the entries without other topics, their partitions and their settings; without `topics`, all entries."""
     if not topics:
         return entries
-    found = {part: dict(of_part) for part, of_part in entries.items()}
+    chosen_entries = {part: dict(of_part) for part, of_part in entries.items()}
     for part in (ClusterPart.TOPICS, ClusterPart.PARTITIONS):
-        found[part] = {name: entry for name, entry in entries[part].items() if entry[0] in topics}
-    found[ClusterPart.CONFIGS] = {
+        chosen_entries[part] = {name: entry for name, entry in entries[part].items() if entry[0] in topics}
+    chosen_entries[ClusterPart.CONFIGS] = {
         name: entry
         for name, entry in entries[ClusterPart.CONFIGS].items()
         if entry[0] == "TOPIC" and entry[1] in topics
     }
-    return found
+    return chosen_entries
 
 
 def _word(words: Mapping[int, str], number: int) -> str:

@@ -48,12 +48,12 @@ MOST_SORTED_ROWS = 20_000
 
 
 def in_sorted_runs(
-    found: Iterable[_ResultT], name: Callable[[_ResultT], str], rows: Callable[[_ResultT], int]
+    results: Iterable[_ResultT], name: Callable[[_ResultT], str], rows: Callable[[_ResultT], int]
 ) -> Iterator[_ResultT]:
     """Yield results of all partitions by `name`; more rows than are sorted at once come in several sorted runs."""
     run: list[_ResultT] = []
     count = 0
-    for result in found:
+    for result in results:
         run.append(result)
         count += rows(result)
         if count >= MOST_SORTED_ROWS:
@@ -80,8 +80,8 @@ class Copies:
         self.expanded = expand(fs, self.paths)
         self.notes: list[Note] = []
         self.codes: list[ExitCode] = []
-        found = log_dirs_of(fs, self.paths)
-        self.log_dirs = list({os.path.realpath(path): path.rstrip("/") or "/" for path in found}.values())
+        log_dirs = log_dirs_of(fs, self.paths)
+        self.log_dirs = list({os.path.realpath(path): path.rstrip("/") or "/" for path in log_dirs}.values())
         self._of_run = LogDirs(fs)
         self._found: dict[tuple[str, int], tuple[Partition, ...]] = {}
         self._metadata_path = metadata
@@ -110,15 +110,15 @@ class Copies:
     @cached_property
     def topic_ids_on_disk(self) -> dict[str, str]:
         """The ids of topics by name, each from the first partition.metadata that has it."""
-        found: dict[str, str] = {}
+        topic_ids: dict[str, str] = {}
         for log_dir in self.log_dirs:
             for partition in partition_paths(self.fs, log_dir):
                 topic = partition.directory.topic
-                if topic is not None and topic not in found and partition.directory.kind is DirectoryKind.PARTITION:
+                if topic is not None and topic not in topic_ids and partition.directory.kind is DirectoryKind.PARTITION:
                     topic_id = topic_id_on_disk(self.fs, partition.path)
                     if topic_id is not None:
-                        found[topic] = topic_id
-        return found
+                        topic_ids[topic] = topic_id
+        return topic_ids
 
     def best_copies(self, selection: Selection) -> list[Partition]:
         """Return the best copy of each selected partition of a topic, by topic and number; the metadata log is none.
@@ -131,15 +131,15 @@ class Copies:
             is_topic = name.kind is DirectoryKind.PARTITION and name.topic is not None and name.topic != METADATA_TOPIC
             return is_topic and selection.takes(name)
 
-        found = {
+        partitions = {
             (partition.directory.topic or "", partition.directory.partition or 0)
             for path in self.expanded
             for partition in partition_paths(self.fs, in_its_log_dir(self.fs, path), takes)
             if takes(partition.directory)
         }
-        if not found:
+        if not partitions:
             raise nothing_selected(self.fs, self.paths, selection)
-        copies = (self.best(topic, number) for topic, number in sorted(found))
+        copies = (self.best(topic, number) for topic, number in sorted(partitions))
         return [copy for copy in copies if copy is not None]
 
     def note(self, kind: str, message: str, path: str | None = None, *, code: ExitCode = ExitCode.WARNINGS) -> None:
@@ -166,8 +166,10 @@ class Copies:
         """
         key = (topic, number)
         if key not in self._found:
-            found = [self._copy(log_dir, topic, number) for log_dir in self.log_dirs] if is_topic_name(topic) else []
-            copies = sorted((copy for copy in found if copy), key=lambda copy: copy.bounds.start)
+            of_log_dirs = (
+                [self._copy(log_dir, topic, number) for log_dir in self.log_dirs] if is_topic_name(topic) else []
+            )
+            copies = sorted((copy for copy in of_log_dirs if copy), key=lambda copy: copy.bounds.start)
             self._found[key] = tuple(sorted(copies, key=rank, reverse=True))
         return self._found[key]
 
@@ -273,8 +275,8 @@ class CoordinatorTopic:
     def partitions(self) -> int | None:
         """The number of partitions of the topic, from the metadata log; None if it does not say."""
         metadata = self._log_dirs.metadata
-        found = None if metadata is None else metadata.topics.get(self.topic)
-        return None if found is None or not found.partitions else len(found.partitions)
+        topic = None if metadata is None else metadata.topics.get(self.topic)
+        return None if topic is None or not topic.partitions else len(topic.partitions)
 
     def partition_of(self, key: str) -> int | None:
         """Return the partition to which a group id or transactional id belongs; None if their number is unknown."""
@@ -298,9 +300,9 @@ class CoordinatorTopic:
         def counted_replay(entries: Iterator[CoordinatorEntry]) -> _ReplayT:
             return replay(self._held.counted(entries, f"{self.topic}-{number}"), number)
 
-        loaded, found = _undamaged(self._best(number), counted_replay)
+        loaded, replayed = _undamaged(self._best(number), counted_replay)
         self._report(loaded)
-        return loaded, found
+        return loaded, replayed
 
     def stream(self, number: int) -> Iterator[CoordinatorEntry]:
         """Yield the entries of the best copy of a partition, for a reader that does not keep them.
@@ -345,10 +347,10 @@ def _undamaged(
 ) -> tuple[Loaded, _ReplayT]:
     """Replay copies until one has no damage; return it, or else the first, and its replay."""
     for copy in copies:
-        found = replay(copy.entries())
+        replayed = replay(copy.entries())
         if not copy.damage_count or len(copies) == 1:
-            return copy, found
-        del found  # or two replays would be in memory
+            return copy, replayed
+        del replayed  # or two replays would be in memory
     return copies[0], replay(copies[0].entries())
 
 

@@ -78,16 +78,16 @@ def group_history(log_dirs: Copies, request: GroupsRequest) -> Iterator[OffsetCh
     ends. Raises as `describe_groups`.
     """
     topic = consumer_offsets(log_dirs)
-    found = GroupsFound(topic, request.groups)
+    groups = GroupsFound(topic, request.groups)
     for number in numbers_to_read(topic, request.groups):
         ids: set[str] = set()
         for change in _History(number, request.retention).changes(topic.stream(number)):
             ids.add(change.group_id)
             if request.takes(change.group_id) and request.takes_topic(change.topic):
                 yield change
-        found.see(ids)
+        groups.see(ids)
         topic.forget()
-    found.check()
+    groups.check()
 
 
 class _Last(NamedTuple):

@@ -242,19 +242,19 @@ def describe_groups(log_dirs: Copies, request: GroupsRequest) -> Iterator[GroupD
     """
     topic = consumer_offsets(log_dirs)
     paths = " ".join(map(shell_word, log_dirs.paths))
-    found = GroupsFound(topic, request.groups, f"`kafkalog groups {paths} --history --group")
+    groups = GroupsFound(topic, request.groups, f"`kafkalog groups {paths} --history --group")
     describer = _Describer(log_dirs, topic, request)
 
     def described() -> Iterator[GroupDescription]:
         for number in numbers_to_read(topic, request.groups):
             loaded, state = topic.load(number, _State)
             topic.forget()
-            found.see(state.group_ids)
+            groups.see(state.group_ids)
             for group_id in filter(request.takes, state.group_ids):
                 group = describer.group(group_id, state, loaded)
                 if group.offsets or not request.topics:
                     yield group
-        found.check()
+        groups.check()
 
     def rows(group: GroupDescription) -> int:
         return 1 + len(group.members) + len(group.offsets)
@@ -351,7 +351,7 @@ class _Describer:
             topic = self._topic_name(assigned)
             if topic is not None:
                 numbers.setdefault(topic, set()).update(assigned.partitions)
-        return tuple(OwnedPartitions(topic, tuple(sorted(found))) for topic, found in sorted(numbers.items()))
+        return tuple(OwnedPartitions(topic, tuple(sorted(of_topic))) for topic, of_topic in sorted(numbers.items()))
 
     def _topic_name(self, assigned: Assigned) -> str | None:
         """Return the topic's name, or its id where no source has the name; None for a topic that was deleted."""
@@ -392,12 +392,12 @@ class _Describer:
             yield _with_end(row, best, from_start if row.current_offset is None else row.current_offset)
 
     def _share_rows(self, group_id: str, groups: GroupReplay) -> Iterator[GroupOffset]:
-        found = []
+        partitions = []
         for assigned in groups.share_partitions.get(group_id, ()):
             topic = self._topic_name(assigned)
             if topic is not None and assigned.topic_id is not None:
-                found += [(topic, number, assigned.topic_id) for number in assigned.partitions]
-        for topic, number, topic_id in sorted(found):
+                partitions += [(topic, number, assigned.topic_id) for number in assigned.partitions]
+        for topic, number, topic_id in sorted(partitions):
             share = self._shares.get((group_id, topic_id, number), SharePartition(None, None, None))
             row = GroupOffset(topic, number, share.start_offset, leader_epoch=share.leader_epoch)
             is_counted = share.start_offset is not None and share.complete_count is not None
@@ -408,10 +408,10 @@ class _Describer:
     def _shares(self) -> Mapping[ShareKey, SharePartition]:
         """The state of all share partitions in the log directories."""
         topic = CoordinatorTopic(self._log_dirs, SHARE_GROUP_STATE)
-        found: dict[ShareKey, SharePartition] = {}
+        shares: dict[ShareKey, SharePartition] = {}
         for number in topic.numbers:
-            found |= topic.load(number, lambda entries, _: share_partitions(entries))[1]
-        return found
+            shares |= topic.load(number, lambda entries, _: share_partitions(entries))[1]
+        return shares
 
 
 def _with_end(row: GroupOffset, best: Partition | None, done: int | None) -> GroupOffset:
@@ -441,22 +441,22 @@ class SharePartition(NamedTuple):
 
 def share_partitions(entries: Iterable[CoordinatorEntry]) -> dict[ShareKey, SharePartition]:
     """Return the share partitions after a replay (ShareCoordinatorShard.replay): snapshots, and updates of them."""
-    found: dict[ShareKey, SharePartition] = {}
+    shares: dict[ShareKey, SharePartition] = {}
     for entry in entries:
         if entry.record is None:
             continue
         key, value = entry.record.key, entry.record.value
         name = (key["groupId"], key["topicId"], key["partition"])
         if value is None:
-            found.pop(name, None)
+            shares.pop(name, None)
         elif entry.record.name == "ShareSnapshot":
-            found[name] = _partition(value)
-        elif name in found:
-            old, new = found[name], _partition(value)
-            found[name] = SharePartition(
+            shares[name] = _partition(value)
+        elif name in shares:
+            old, new = shares[name], _partition(value)
+            shares[name] = SharePartition(
                 *(before if after is None else after for before, after in zip(old, new, strict=True))
             )
-    return found
+    return shares
 
 
 def _partition(value: Message) -> SharePartition:

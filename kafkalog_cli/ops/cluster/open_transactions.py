@@ -178,21 +178,21 @@ def find_transactions(
 
 def _ids(topic: CoordinatorTopic, now_ms: int) -> Iterator[TransactionalId]:
     for number in topic.numbers:
-        loaded, found = topic.load(number, transactions)
+        loaded, ids = topic.load(number, transactions)
         topic.forget()
         coordinator = TransactionCoordinator(loaded.copy.path, loaded.number)
-        for transaction in found:
+        for transaction in ids:
             yield TransactionalId(transaction, now_ms, coordinator)
-        del found
+        del ids
 
 
-def _in_log(found: OpenInLog, owner: TransactionalId | None, *, is_complete: bool, is_old: bool) -> OpenInLog:
+def _in_log(transaction: OpenInLog, owner: TransactionalId | None, *, is_complete: bool, is_old: bool) -> OpenInLog:
     name = None if owner is None else owner.transactional_id
-    if owner is not None and owner.has(found.topic, found.partition):
+    if owner is not None and owner.has(transaction.topic, transaction.partition):
         state = InLog.OPEN
     else:
         state = InLog.HANGING if is_old and (owner is not None or is_complete) else InLog.UNKNOWN
-    return replace(found, state=state, transactional_id=name)
+    return replace(transaction, state=state, transactional_id=name)
 
 
 def _open_in_logs(log_dirs: Copies, now_ms: int) -> Iterator[OpenInLog]:
@@ -211,10 +211,10 @@ def _open_in_logs(log_dirs: Copies, now_ms: int) -> Iterator[OpenInLog]:
 
 def _partitions(log_dirs: Copies) -> list[tuple[str, int]]:
     """Return the names of all partitions in the paths, in order. The metadata log has no transactions."""
-    found: set[tuple[str, int]] = set()
+    partitions: set[tuple[str, int]] = set()
     for path in log_dirs.expanded:
         for partition in partition_paths(log_dirs.fs, path):
             name = partition.directory
             if name.kind is DirectoryKind.PARTITION and not name.is_metadata_log:
-                found.add((name.topic or "", -1 if name.partition is None else name.partition))
-    return sorted(found)
+                partitions.add((name.topic or "", -1 if name.partition is None else name.partition))
+    return sorted(partitions)

@@ -80,8 +80,10 @@ class SegmentDump:
             v07_base_offset=options.v07_base_offset,
             knows_brokers=options.knows_brokers,
         )
-        found = records(reader, self._rows, work) if options.deep else ((chunk, iter(())) for chunk in reader.columns())
-        for chunk, blocks in found:
+        chunks = (
+            records(reader, self._rows, work) if options.deep else ((chunk, iter(())) for chunk in reader.columns())
+        )
+        for chunk, blocks in chunks:
             if chunk.damage is not None:
                 self.damage.fault(chunk.damage.fault)
                 yield chunk.damage.skipped
@@ -93,11 +95,11 @@ class SegmentDump:
 
     def batches(self) -> Iterator[BatchColumns | Fault]:
         """Yield the batches without records."""
-        for found in self._chunks():
-            if isinstance(found, Fault):
-                yield found
+        for item in self._chunks():
+            if isinstance(item, Fault):
+                yield item
                 continue
-            chunk = found[0]
+            chunk = item[0]
             for first, end in self._rows(chunk):
                 count = self._up_to_the_limit(chunk.batches.records_count[first:end])
                 yield chunk.batches.part(first, first + count) if count < len(chunk.batches) else chunk.batches
@@ -120,11 +122,11 @@ class SegmentDump:
         `work` is done on blocks in the reading thread, unless they must be cut.
         """
         is_whole = self._options.wanted is None and self._options.max_records is None
-        for found in self._chunks(work if is_whole else None):
-            if isinstance(found, Fault):
-                yield found
+        for chunk in self._chunks(work if is_whole else None):
+            if isinstance(chunk, Fault):
+                yield chunk
                 continue
-            for block in found[1]:
+            for block in chunk[1]:
                 yield from self._shown(block)
                 if self._is_enough():
                     return

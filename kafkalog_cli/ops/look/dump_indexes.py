@@ -92,11 +92,11 @@ def check_time_index(
         log_offset, largest = NOT_FOUND, NO_TIMESTAMP
         if batch is not None:
             log_offset = batch.last_offset
-            found = _largest_timestamp(log, batch, limits) if log_offset == entry.offset else NO_TIMESTAMP
-            if isinstance(found, GivesUp):
-                yield found
+            timestamp = _largest_timestamp(log, batch, limits) if log_offset == entry.offset else NO_TIMESTAMP
+            if isinstance(timestamp, GivesUp):
+                yield timestamp
                 return
-            largest = found
+            largest = timestamp
         yield CheckedTime(entry.timestamp, entry.offset, log_offset, largest, previous)
         previous = entry.timestamp
 
@@ -163,8 +163,8 @@ class BatchChain:
     def fault_from(self, position: int) -> Fault | None:
         """Return the fault where the batches from `position` to the segment's end cannot be followed, or None."""
         if self._known is None or self._follow(self._known, position) != position:
-            found = self._follow(position, self._file.size_bytes)
-            self._fault = found if isinstance(found, Fault) else None
+            end = self._follow(position, self._file.size_bytes)
+            self._fault = end if isinstance(end, Fault) else None
         self._known = position
         return self._fault
 
@@ -186,8 +186,8 @@ class BatchChain:
                     return fault
             _, size = unpack(self._buffer, at)
             if size < MINIMUM_ENTRY_SIZE:
-                found = header_at(self._file, position)
-                return found if isinstance(found, Fault) else None
+                header = header_at(self._file, position)
+                return header if isinstance(header, Fault) else None
             if position > size_bytes - LOG_OVERHEAD_BYTES - size:
                 return None
             position += LOG_OVERHEAD_BYTES + size

@@ -281,7 +281,7 @@ def _segments(
 ) -> Iterator[InspectedSegment]:
     plan, cleaning = outlook.retain_plan, outlook.cleaning
     removed = {} if plan is None else {segment.base_offset: segment.limit for segment in plan.removed}
-    for at, (segment, found) in enumerate(zip(segments, walked, strict=True)):
+    for at, (segment, walk) in enumerate(zip(segments, walked, strict=True)):
         is_last = at + 1 == len(segments)
         following = log_end if is_last else segments[at + 1].base_offset
         following = segment.base_offset if following is None else max(following, segment.base_offset)
@@ -292,7 +292,7 @@ def _segments(
             is_dirty = segment.base_offset < dirt.first_uncleanable
             part = CleaningPart.CLEAN if is_clean else CleaningPart.DIRTY if is_dirty else CleaningPart.UNCLEANABLE
         yield InspectedSegment(
-            segment.base_offset, following, segment.log.size_bytes, *found, part, removed.get(segment.base_offset)
+            segment.base_offset, following, segment.log.size_bytes, *walk, part, removed.get(segment.base_offset)
         )  # fmt: skip
 
 
@@ -334,27 +334,27 @@ class LogWalk:
         """Follow one segment. Raises the exceptions of `open_read`."""
         if segment.is_v07:
             return WalkedSegment()
-        path, found = segment.log.path, WalkedSegment()
+        path, walk = segment.log.path, WalkedSegment()
         if self._next_offset is None:
             self._next_offset = segment.base_offset
         with self._fs.open_read(path) as file:
             reader = Headers(file)
             for columns in reader.columns():
-                found = self._take(columns.arrays(), found)
+                walk = self._take(columns.arrays(), walk)
             if reader.fault is not None:
                 damage = DamageSeen()
                 damage.fault(reader.fault)
                 self.codes.append(damage.exit_code(self._fs, file, reader.end_position, DEFAULT_LIMITS))
                 self.faults.append((path, reader.fault))
                 self._next_offset = None  # damage hides offsets, which are not missing
-        return found
+        return walk
 
     @property
     def largest_holes(self) -> tuple[Hole, ...]:
         """The largest holes, in the order of their offsets."""
         return tuple(sorted(nlargest(MOST_HOLES, self._holes, key=lambda hole: hole.offsets)))
 
-    def _take(self, batches: Arrays, found: WalkedSegment) -> WalkedSegment:
+    def _take(self, batches: Arrays, walk: WalkedSegment) -> WalkedSegment:
         import numpy as np
 
         last_ms = batches.max_timestamp
@@ -367,10 +367,10 @@ class LogWalk:
         timed = np.flatnonzero(last_ms >= 0)
         if len(timed):
             self.bytes_over_time.add(last_ms[timed], batches.size_bytes[timed])
-        first, last = _least(first_ms[first_ms >= 0].tolist(), found.first_timestamp_ms), found.last_timestamp_ms
+        first, last = _least(first_ms[first_ms >= 0].tolist(), walk.first_timestamp_ms), walk.last_timestamp_ms
         if len(timed):
             last = max(int(last_ms.max()), -1 if last is None else last)
-        return WalkedSegment(found.batches + len(batches), first, last)
+        return WalkedSegment(walk.batches + len(batches), first, last)
 
     def _find_holes(self, batches: Arrays) -> None:
         """Note the offsets between batches. Compressed message sets do not say where they begin."""

@@ -155,12 +155,12 @@ class KeyStatistics:
         names = {}
         for row in self._top_rows():
             value = int(self._hashes[row])
-            found = self._names.get(value)
-            if found is None:
+            name = self._names.get(value)
+            if name is None:
                 at = int(first[np.searchsorted(hashes, self._hashes[row])])
                 begin, size = int(keys.begins[at]), int(keys.sizes[at])
-                found = keys.data[begin : begin + min(size, SHOWN_BYTES)].tobytes(), size
-            names[value] = found
+                name = keys.data[begin : begin + min(size, SHOWN_BYTES)].tobytes(), size
+            names[value] = name
         self._names = names
 
     def _top_rows(self) -> list[int]:
@@ -172,8 +172,8 @@ class KeyStatistics:
         if len(totals) > self._top:
             least = np.partition(totals, len(totals) - self._top)[len(totals) - self._top]
             rows = np.flatnonzero(totals >= least)
-        found: list[int] = rows[np.lexsort((self._hashes[rows], -totals[rows]))][: self._top].tolist()
-        return found
+        top_rows: list[int] = rows[np.lexsort((self._hashes[rows], -totals[rows]))][: self._top].tolist()
+        return top_rows
 
     def _total(self, row: int) -> KeyTotal:
         records, size_bytes, *errors = map(int, self._totals[:, row])

@@ -135,20 +135,20 @@ def lookup_offset(
     at = max((i for i, segment in enumerate(partition.segments) if segment.base_offset <= offset), default=0)
     notes: list[str] = []
     for segment in partition.segments[at:]:
-        found = _in_segment(fs, segment, offset, batch_only, limits, notes)
-        if found is not None:
-            return with_remarks(found, partition, bounds, offset)
+        answer = _in_segment(fs, segment, offset, batch_only, limits, notes)
+        if answer is not None:
+            return with_remarks(answer, partition, bounds, offset)
     raise _outside(partition, f"offset {offset} ({'; '.join(notes) or 'no record'})", bounds)
 
 
-def with_remarks(found: Found, partition: Partition, bounds: LogBounds, offset: int | None = None) -> Found:
+def with_remarks(answer: Found, partition: Partition, bounds: LogBounds, offset: int | None = None) -> Found:
     """Return the result with remarks on its place in the log; `offset` is the offset that was looked up."""
-    block = found.block
-    reached = found.batch.last_offset if block is None else int(block.records.offset[0])
+    block = answer.block
+    reached = answer.batch.last_offset if block is None else int(block.records.offset[0])
     notes = []
     if offset is not None and block is not None and reached != offset:
         notes.append(f"no record has offset {offset}: this is the next one")
-    if block is not None and found.batch.is_control:
+    if block is not None and answer.batch.is_control:
         notes.append("a control record: consumers never see it")
     if bounds.broker_end is not None and reached >= bounds.broker_end:
         notes.append(f"a broker uses {bounds.broker_end} as the end of the log: it does not find this record")
@@ -156,7 +156,7 @@ def with_remarks(found: Found, partition: Partition, bounds: LogBounds, offset: 
         notes.append(f"at or above the high watermark {bounds.high_watermark}: consumers do not see it yet")
     if any(file.name.state is WorkState.SWAP and file.name.kind is FileKind.LOG for file in partition.leftovers):
         notes.append("there are .swap files: a broker that starts puts them in the place of segments first")
-    return found.noted(*notes)
+    return answer.noted(*notes)
 
 
 def _outside(partition: Partition, what: str, bounds: LogBounds) -> OffsetOutOfRange:

@@ -95,10 +95,10 @@ def joined_errors(errors: Sequence[NoRecordAtTime]) -> list[NoRecordAtTime]:
     `errors` are those of one question. Damaged partitions keep errors of their own.
     """
     groups: dict[tuple[type[NoRecordAtTime], str], list[NoRecordAtTime]] = {}
-    found: list[NoRecordAtTime] = []
+    joined: list[NoRecordAtTime] = []
     for error in errors:
         if error.details["damage"]:
-            found.append(error)
+            joined.append(error)
         else:
             groups.setdefault((type(error), str(error.details["path"]).rpartition("/")[0] or "/"), []).append(error)
     for (kind, directory), group in groups.items():
@@ -107,8 +107,8 @@ def joined_errors(errors: Sequence[NoRecordAtTime]) -> list[NoRecordAtTime]:
             newest = kind(
                 **{**newest.details, "path": directory, "what": f"{newest.details['what']} in {len(group)} partitions"}
             )
-        found.append(newest)
-    return found
+        joined.append(newest)
+    return joined
 
 
 def _last_ms(error: NoRecordAtTime) -> int:
@@ -141,9 +141,9 @@ def _compared(
     answer: Found | None, of_broker: BrokerAnswer | None, search: TimeSearch, partition: Partition, bounds: LogBounds
 ) -> TimeFound:
     answer = None if answer is None else with_remarks(answer, partition, bounds)
-    found = TimeFound(answer, of_broker, tuple(search.notes))
-    same = of_broker is None or (not of_broker.failure and of_broker.offset == found.offset)
-    return found._replace(broker=None) if same else found
+    compared = TimeFound(answer, of_broker, tuple(search.notes))
+    same = of_broker is None or (not of_broker.failure and of_broker.offset == compared.offset)
+    return compared._replace(broker=None) if same else compared
 
 
 class BrokerAnswer(NamedTuple):
@@ -181,8 +181,8 @@ class BrokerSearch:
             why = f"its time index goes up to {largest}" if largest >= 0 else f"its file is of {segment.log.mtime_ms}"
             reason = f"it looks only into the segment at {segment.base_offset}, as {why}"
             if not self._partition.believes_indexes(segment):
-                found = self._truth.first(segment, timestamp_ms, start_offset)
-                return BrokerAnswer(None if found is None else found.record_offset, reason)
+                record = self._truth.first(segment, timestamp_ms, start_offset)
+                return BrokerAnswer(None if record is None else record.record_offset, reason)
             indexes = self._truth.indexes(segment)
             offset = max(indexes.whole_time_index.lookup(timestamp_ms).offset, start_offset)
             wanted = Range(from_offset=start_offset, since_ms=timestamp_ms)
@@ -198,10 +198,10 @@ class BrokerSearch:
         largest = self._largest(segment)
         reason = f"by its time indexes the largest timestamp is {largest}, in the segment at {segment.base_offset}"
         if not self._partition.believes_indexes(segment):
-            found = self._truth.latest(segment)
-            if found is None or found.record_timestamp != largest:
+            record = self._truth.latest(segment)
+            if record is None or record.record_timestamp != largest:
                 return None  # the batch is damaged, and a broker cuts the log there before it answers
-            return BrokerAnswer(found.record_offset, reason)
+            return BrokerAnswer(record.record_offset, reason)
         offset = self._truth.indexes(segment).whole_time_index.last_entry.offset
         wanted = Range(since_ms=largest, until_ms=largest + 1)
         return self._scan(segment, offset, lambda b: b.max_timestamp == largest, wanted, limits, reason, once=True)
@@ -228,9 +228,9 @@ class BrokerSearch:
             for header in filter(fits, reader):
                 if once and header.magic == 0:  # RecordBatch.offsetOfMaxTimestamp finds no offset then
                     return BrokerAnswer(None, reason)
-                found = self._truth.found_in(segment, header, wanted)
-                if found is not None:
-                    return BrokerAnswer(found.record_offset, reason)
+                record = self._truth.found_in(segment, header, wanted)
+                if record is not None:
+                    return BrokerAnswer(record.record_offset, reason)
                 block, fault = first_record(log, header, limits, wanted)
                 if block is not None:
                     return BrokerAnswer(int(block.records.offset[0]), reason)
@@ -291,11 +291,11 @@ class TimeSearch:
         largest = -1
         for segment in partition.segments:
             if self.largest_timestamp(segment) > largest:
-                found = self.latest(segment)
-                timestamp = None if found is None else found.record_timestamp
+                record = self.latest(segment)
+                timestamp = None if record is None else record.record_timestamp
                 if timestamp is not None and timestamp > largest:
-                    best, largest = found, timestamp
-                del found  # frees the memory of its record
+                    best, largest = record, timestamp
+                del record  # frees the memory of its record
         return best
 
     def first(self, segment: Segment, timestamp_ms: int, start_offset: int) -> Found | None:
@@ -312,8 +312,8 @@ class TimeSearch:
 
     def found_in(self, segment: Segment, batch: Batch, wanted: Range) -> Found | None:
         """Return the answer of `first` for this range, if the batch holds it: the batch is not read twice then."""
-        found = self._first.get((segment.base_offset, wanted.since_ms or 0, wanted.from_offset or 0))
-        return found if found is not None and found.batch.position == batch.position else None
+        record = self._first.get((segment.base_offset, wanted.since_ms or 0, wanted.from_offset or 0))
+        return record if record is not None and record.batch.position == batch.position else None
 
     def latest(self, segment: Segment) -> Found | None:
         """Return the first record with the largest timestamp in a segment, among the readable records."""
@@ -323,8 +323,8 @@ class TimeSearch:
             if largest >= 0:
                 with self._fs.open_read(segment.log.path) as log:
                     begin = self._begin(log, segment, largest, base)
-                    found = next(self._records(log, segment, begin, Range(since_ms=largest)), None)
-                    self._latest[base] = found or self._latest_readable(log, segment)
+                    record = next(self._records(log, segment, begin, Range(since_ms=largest)), None)
+                    self._latest[base] = record or self._latest_readable(log, segment)
         return self._latest[base]
 
     def _begin(self, log: ReadableFile, segment: Segment, timestamp_ms: int, start_offset: int) -> _Begin:

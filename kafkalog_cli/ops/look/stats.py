@@ -118,18 +118,18 @@ def _not_measured(item: Item[Partition], error: KafkalogError) -> MeasuredPartit
 
 def measure_partition(fs: Filesystem, partition: Partition, top: int, limits: Limits) -> MeasuredPartition:
     """Return the contents of a partition: of all its batches with a correct CRC, also below the log start offset."""
-    found = MeasuredPartition(partition)
+    measured = MeasuredPartition(partition)
     collector = ContentsCollector(partition, top)
     codes: set[ExitCode] = set()
     for segment in partition.segments:
         try:
-            codes.add(_measure_segment(fs, segment, limits, collector, found))
+            codes.add(_measure_segment(fs, segment, limits, collector, measured))
         except (KafkalogError, OSError) as error:
             codes.add(error.exit_code if isinstance(error, KafkalogError) else ExitCode.FAILURE)
-            found.not_read.append((segment.log.path, error))
-    found.contents = collector.result(sum(segment.log.size_bytes for segment in partition.segments))
-    found.code = worst_exit_code(codes)
-    return found
+            measured.not_read.append((segment.log.path, error))
+    measured.contents = collector.result(sum(segment.log.size_bytes for segment in partition.segments))
+    measured.code = worst_exit_code(codes)
+    return measured
 
 
 def _measure_segment(
@@ -137,7 +137,7 @@ def _measure_segment(
     segment: Segment,
     limits: Limits,
     collector: ContentsCollector,
-    found: MeasuredPartition,
+    measured: MeasuredPartition,
 ) -> ExitCode:
     damage, path = DamageSeen(), segment.log.path
     with fs.open_read(path) as file:
@@ -148,7 +148,7 @@ def _measure_segment(
 
         def add(fault: Fault) -> None:
             damage.fault(fault)
-            found.add_damage(path, fault)
+            measured.add_damage(path, fault)
 
         for chunk, blocks in records(reader, lambda chunk: good_rows(chunk.batches.for_clients())):
             if chunk.damage is not None:
@@ -158,7 +158,7 @@ def _measure_segment(
             damage.batches(batches)
             for batch in () if batches.all_valid() else batches.rows():
                 if not batch.valid:
-                    found.add_damage(path, refused_by_clients(batch, "not counted"))
+                    measured.add_damage(path, refused_by_clients(batch, "not counted"))
             for block in blocks:
                 collector.records(block)
                 for fault in block.faults.values():
@@ -290,11 +290,11 @@ class ContentsCollector:
             return
         rows = rows[np.argsort(-sizes[rows], kind="stable")[: self._top]]
         topic, number = self._partition.topic, self._partition.number
-        found = [
+        records = [
             LargeRecord(topic, number, offset, size, None if time == NO_TIMESTAMP else time)
             for size, offset, time in zip(*(column[rows].tolist() for column in (sizes, offsets, times)), strict=True)
         ]
-        self._largest = nlargest(self._top, [*self._largest, *found], key=lambda record: record.bytes)
+        self._largest = nlargest(self._top, [*self._largest, *records], key=lambda record: record.bytes)
 
     def _take_times(self, times: Integers) -> None:
         import numpy as np

@@ -22,7 +22,7 @@ from kafkalog_cli.log.settings.source import read_meta
 def check_outside(fs: Filesystem, path: str, what: str, partitions: Sequence[Partition] = ()) -> None:
     """Raise Refused if `path` is in a log directory or a partition: a broker would find the output there."""
     directory = os.path.realpath(path)
-    read = {os.path.realpath(one.path) for one in partitions}
+    read = {os.path.realpath(partition.path) for partition in partitions}
     while directory != "/":
         if directory in read or is_of_a_broker(fs, directory):
             raise Refused(path=path, reason=f"{what} would lie in {directory}, which is a broker's")
@@ -95,7 +95,9 @@ class PartitionIdentities:
         """Return what this process sees at a path. Raises PathNotFound, NotKafkaLayout, Unreadable."""
         fs, log_dir = self._fs, self._log_dirs.path_above(path)
         status = fs.status(path)
-        sizes = {one.name: one.size_bytes for one in fs.list_directory(path) if one.is_file and _is_log(one.name)}
+        sizes = {
+            entry.name: entry.size_bytes for entry in fs.list_directory(path) if entry.is_file and _is_log(entry.name)
+        }
         newest = max(sizes, default="")
         if log_dir is not None and log_dir not in self._metas:
             self._metas[log_dir] = read_meta(fs, log_dir)
@@ -108,9 +110,9 @@ class PartitionIdentities:
 
 
 def _is_log(name: str) -> bool:
-    found = classify_file(name)
-    is_log = found.kind in (FileKind.LOG, FileKind.SEVEN_LOG) and found.offset is not None
-    return is_log and found.state is WorkState.IN_PLACE
+    parsed = classify_file(name)
+    is_log = parsed.kind in (FileKind.LOG, FileKind.SEVEN_LOG) and parsed.offset is not None
+    return is_log and parsed.state is WorkState.IN_PLACE
 
 
 def _identity(meta: MetaProperties | None) -> str:

@@ -64,7 +64,7 @@ def member_of(kind: type[ChoiceT], value: str) -> ChoiceT:
     try:
         return kind(value)
     except ValueError:
-        names = ", ".join(str(one.value) for one in kind)
+        names = ", ".join(str(choice.value) for choice in kind)
         raise UsageError(reason=f"{value}: choose one of {names}") from None
 
 
@@ -98,7 +98,7 @@ class View(NamedTuple):
     @property
     def numbers(self) -> frozenset[int]:
         """The numbers of the view's partitions."""
-        return frozenset(one.number for one in self.partitions)
+        return frozenset(partition.number for partition in self.partitions)
 
     def options(
         self, reading: Reading, columns: Sequence[str], numbers: Collection[int] | None = None
@@ -108,11 +108,11 @@ class View(NamedTuple):
         Raises UsageError if a partition is found twice.
         """
         sort_partitions(self.partitions)
-        paths = [one.path for one in self.partitions if numbers is None or one.number in numbers]
-        found = {"paths": json.dumps(paths), "mode": reading.mode.value}
+        paths = [partition.path for partition in self.partitions if numbers is None or partition.number in numbers]
+        options = {"paths": json.dumps(paths), "mode": reading.mode.value}
         if self.table is not None:
-            return {**found, "table": self.table.name}
-        return found | {
+            return {**options, "table": self.table.name}
+        return options | {
             "isolation": reading.isolation.value, "includeControl": str(reading.include_control).lower(),
             "columns": ",".join(columns), **reading.decoding.options(),
         }  # fmt: skip
@@ -135,13 +135,15 @@ class Catalog:
         self._dialect = dialect
         self._fs = fs
         self._text = query.casefold()
-        self._partitions = [one for one in select_served(fs, list(paths), Selection()) if _is_text(one.path)]
+        self._partitions = [
+            partition for partition in select_served(fs, list(paths), Selection()) if _is_text(partition.path)
+        ]
         self._topics: dict[str, list[Partition]] = {}
         self._with_structs: set[str] = set()
         self._without_structs: dict[str, UsageError] = {}
-        for one in self._partitions:
-            if one.segments or one.directory.is_metadata_log:
-                self._topics.setdefault(one.topic, []).append(one)
+        for partition in self._partitions:
+            if partition.segments or partition.directory.is_metadata_log:
+                self._topics.setdefault(partition.topic, []).append(partition)
 
     @property
     def size_bytes(self) -> int:

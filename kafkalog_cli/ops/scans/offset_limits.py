@@ -58,24 +58,24 @@ def starting_limit(options: dict[str, str]) -> OffsetLimit:
 
     Raises UsageError.
     """
-    found = _limit(options, "starting", LimitKind.EARLIEST)
-    if found.kind is LimitKind.LATEST:
+    limit = _limit(options, "starting", LimitKind.EARLIEST)
+    if limit.kind is LimitKind.LATEST:
         raise UsageError(reason="starting offset can't be latest for batch queries on Kafka")
-    for partition, offset in (found.of_partition or {}).items():
-        if found.kind is LimitKind.OFFSETS and offset == LATEST:
+    for partition, offset in (limit.of_partition or {}).items():
+        if limit.kind is LimitKind.OFFSETS and offset == LATEST:
             raise UsageError(reason=f"startingOffsets for {partition} can't be latest for batch queries on Kafka")
-    return found
+    return limit
 
 
 def ending_limit(options: dict[str, str]) -> OffsetLimit:
     """Return the end, from the options with `ending` instead of `starting`, else latest. Raises UsageError."""
-    found = _limit(options, "ending", LimitKind.LATEST)
-    if found.kind is LimitKind.EARLIEST:
+    limit = _limit(options, "ending", LimitKind.LATEST)
+    if limit.kind is LimitKind.EARLIEST:
         raise UsageError(reason="ending offset can't be earliest for batch queries on Kafka")
-    for partition, offset in (found.of_partition or {}).items():
-        if found.kind is LimitKind.OFFSETS and offset == EARLIEST:
+    for partition, offset in (limit.of_partition or {}).items():
+        if limit.kind is LimitKind.OFFSETS and offset == EARLIEST:
             raise UsageError(reason=f"ending offset for {partition} can't be earliest for batch queries on Kafka")
-    return found
+    return limit
 
 
 def is_latest(limit: OffsetLimit, partition: TopicPartition) -> bool:
@@ -120,7 +120,7 @@ def check_limits(starting: OffsetLimit, ending: OffsetLimit) -> None:
 def names_of(partitions: object) -> str:
     """Return partition names as a sorted list in brackets."""
     assert isinstance(partitions, (dict, set, frozenset))
-    return "[" + ", ".join(str(one) for one in sorted(partitions)) + "]"
+    return "[" + ", ".join(str(partition) for partition in sorted(partitions)) + "]"
 
 
 def _limit(options: dict[str, str], side: str, default: LimitKind) -> OffsetLimit:
@@ -134,7 +134,7 @@ def _limit(options: dict[str, str], side: str, default: LimitKind) -> OffsetLimi
     if f"{side}offsetsbytimestamp" in options:
         text = options[f"{side}offsetsbytimestamp"].strip()
         times = _map(text, '{"topicA": {"0": 123456789, "1": 123456789}}', lowest=0)
-        times = {one: _in_ms(f"{side}OffsetsByTimestamp", str(time)) for one, time in times.items()}
+        times = {partition: _in_ms(f"{side}OffsetsByTimestamp", str(time)) for partition, time in times.items()}
         return OffsetLimit(LimitKind.TIMES, times, 0, or_latest)
     text = options.get(f"{side}offsets", default.value).strip()
     if text.lower() in (LimitKind.EARLIEST.value, LimitKind.LATEST.value):
@@ -159,11 +159,11 @@ def parsed_json(text: str) -> Any:
 
 def _map(text: str, example: str, *, lowest: int) -> dict[TopicPartition, int]:
     wrong = UsageError(reason=f"Expected e.g. {example}, got {text}")
-    found = parsed_json(text)
-    if not isinstance(found, dict) or not all(isinstance(part, dict) for part in found.values()):
+    parsed = parsed_json(text)
+    if not isinstance(parsed, dict) or not all(isinstance(part, dict) for part in parsed.values()):
         raise wrong
     limits = {}
-    for topic, part in found.items():
+    for topic, part in parsed.items():
         for number, value in part.items():
             if not re.fullmatch(r"\d{1,9}", number) or type(value) is not int or not lowest <= value <= _MAX_INT64:
                 raise wrong

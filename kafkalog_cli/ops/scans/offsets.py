@@ -203,12 +203,12 @@ def _at_time(fs: Filesystem, log: _Log, limit: OffsetLimit) -> int | None:
     """
     name = name_of(log.partition)
     time_ms = limit.time_ms if limit.of_partition is None else limit.of_partition[name]
-    found = lookup_time(fs, log.partition, time_ms).offset
-    if found is not None and found >= log.bounds.end:
-        found = None
-    if found is None and not limit.or_latest:
+    offset = lookup_time(fs, log.partition, time_ms).offset
+    if offset is not None and offset >= log.bounds.end:
+        offset = None
+    if offset is None and not limit.or_latest:
         raise UsageError(reason=f"No offset matched from request of topic-partition {name} and timestamp {time_ms}.")
-    return found
+    return offset
 
 
 def narrow_range(fs: Filesystem, whole: OffsetRange, records: Range) -> OffsetRange | None:
@@ -221,10 +221,10 @@ def narrow_range(fs: Filesystem, whole: OffsetRange, records: Range) -> OffsetRa
     if has_no_time or (end is not None and first >= end):
         return None
     if since_ms is not None and since_ms >= 0:
-        found = lookup_time(fs, whole.partition, since_ms).first_to_read(whole.partition)
-        if found is None or (end is not None and found >= end):
+        offset = lookup_time(fs, whole.partition, since_ms).first_to_read(whole.partition)
+        if offset is None or (end is not None and offset >= end):
             return None
-        first = max(first, found)
+        first = max(first, offset)
     if first > whole.first and first >= whole.log_end:
         return None
     return whole._replace(first=first, end=end)

@@ -102,8 +102,8 @@ def stream_options(given: Mapping[str, Any]) -> SourceOptions:
     for name in ("minOffsetsPerTrigger", "maxTriggerDelay", *OF_RECORDS):
         if name.lower() in options:
             raise UsageError(reason=f"option '{name}' is not for streams here")
-    found = _options(options, streams_start(options), OffsetLimit(LimitKind.LATEST))
-    return found._replace(max_offsets=positive(options, "maxOffsetsPerTrigger"))
+    parsed = _options(options, streams_start(options), OffsetLimit(LimitKind.LATEST))
+    return parsed._replace(max_offsets=positive(options, "maxOffsetsPerTrigger"))
 
 
 def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit) -> SourceOptions:
@@ -148,7 +148,7 @@ def _paths(options: dict[str, str]) -> tuple[str, ...]:
     """Return the paths as given, after a check that `local_path` accepts all of them. Raises UsageError."""
     if "paths" in options:  # Spark passes the paths of load([...]) as JSON
         paths = parsed_json(options["paths"])
-        if not isinstance(paths, list) or not all(isinstance(one, str) and one for one in paths):
+        if not isinstance(paths, list) or not all(isinstance(text, str) and text for text in paths):
             raise UsageError(reason=f"paths is a JSON list of paths, not {options['paths']}")
     elif options.get("path"):
         paths = [options["path"]]
@@ -181,11 +181,11 @@ def _topics(options: dict[str, str]) -> TopicChoice:
 def _assigned(value: str) -> frozenset[TopicPartition]:
     if not value.strip().startswith("{"):
         raise UsageError(reason=f"No topicpartitions to assign as specified value for option 'assign' is '{value}'")
-    found = parsed_json(value)
-    numbers = found.values() if isinstance(found, dict) else [None]
+    parsed = parsed_json(value)
+    numbers = parsed.values() if isinstance(parsed, dict) else [None]
     if not all(isinstance(part, list) and all(type(one) is int for one in part) for part in numbers):
         raise UsageError(reason=f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {value}')
-    return frozenset(TopicPartition(topic, number) for topic, part in found.items() for number in part)
+    return frozenset(TopicPartition(topic, number) for topic, part in parsed.items() for number in part)
 
 
 def _pattern(value: str) -> str:
@@ -206,10 +206,10 @@ def _isolation(options: dict[str, str]) -> Isolation:
     of_kafka = options.get("kafka.isolation.level")
     if of_kafka is None:
         return isolation
-    found = word({"kafka.isolation.level": of_kafka}, "kafka.isolation.level", Isolation, isolation)
-    if "isolation" in options and found is not isolation:
+    level = word({"kafka.isolation.level": of_kafka}, "kafka.isolation.level", Isolation, isolation)
+    if "isolation" in options and level is not isolation:
         raise UsageError(reason="options 'isolation' and 'kafka.isolation.level' say different things")
-    return found
+    return level
 
 
 def _columns(options: dict[str, str], mode: Mode) -> tuple[SourceColumn, ...]:
@@ -255,7 +255,7 @@ def word(options: dict[str, str], name: str, kind: Callable[[str], _Word], defau
     try:
         return kind(value.strip().lower())
     except ValueError:
-        words = ", ".join(str(one.value) for one in type(default))
+        words = ", ".join(str(choice.value) for choice in type(default))
         raise UsageError(reason=f"{name} is one of {words}; not {value}") from None
 
 
@@ -268,10 +268,10 @@ def local_path(path: str) -> str:
 
     Raises UsageError for an address of another file system, which is not supported.
     """
-    found = _SCHEME.match(path)
-    if found is None:
+    match = _SCHEME.match(path)
+    if match is None:
         return os.path.abspath(path)  # noqa: PTH100 - links are not followed
-    scheme = (found[1] or found[2]).lower()
+    scheme = (match[1] or match[2]).lower()
     if scheme != "file":
         raise UsageError(
             reason=f"{path}: {scheme} is not supported. Log directories are read from file systems that are mounted:"

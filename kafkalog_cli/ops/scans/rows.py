@@ -55,26 +55,26 @@ _undecoded: dict[PieceStart, list[Failures]] = {}
 
 def take_undecoded() -> dict[PieceStart, list[Failures]]:
     """Return what the tasks of this process did not decode since the last call."""
-    found = dict(_undecoded)
+    taken = dict(_undecoded)
     _undecoded.clear()
-    return found
+    return taken
 
 
-def undecoded_notes(found: Mapping[PieceStart, list[Failures]]) -> list[Note]:
+def undecoded_notes(undecoded: Mapping[PieceStart, list[Failures]]) -> list[Note]:
     """Return what was not decoded, by partition and reason."""
     counts: dict[str, UndecodedCounts] = {}
-    for (path, _), failures in sorted(found.items()):
+    for (path, _), failures in sorted(undecoded.items()):
         of_partition = counts.setdefault(path, UndecodedCounts())
-        for one in failures:
-            of_partition.add(one.what, one.reason, one.first_offset, one.records)
-    return [Note("undecoded", one.message, path) for path, count in counts.items() for one in count.failures()]
+        for failure in failures:
+            of_partition.add(failure.what, failure.reason, failure.first_offset, failure.records)
+    return [Note("undecoded", failure.message, path) for path, count in counts.items() for failure in count.failures()]
 
 
 def warn_of_undecoded() -> None:
     """Print what the tasks of this process did not decode: where Spark plans a read, no other way leads out of them."""
     for (path, _), failures in take_undecoded().items():
-        for one in failures:
-            sys.stderr.write(f"kafkalog: {path}: {one.message}\n")
+        for failure in failures:
+            sys.stderr.write(f"kafkalog: {path}: {failure.message}\n")
     sys.stderr.flush()
 
 
@@ -120,12 +120,12 @@ def _cut(part: Any) -> Iterator[Any]:
     """Halve a RecordBatch repeatedly until its parts are small enough."""
     waiting = [part]
     while waiting:
-        one = waiting.pop()
-        if one.num_rows > 1 and (one.num_rows > MOST_ROWS or one.nbytes > MOST_BYTES):
-            half = min(one.num_rows // 2, MOST_ROWS)
-            waiting += [one.slice(half), one.slice(0, half)]
+        batch = waiting.pop()
+        if batch.num_rows > 1 and (batch.num_rows > MOST_ROWS or batch.nbytes > MOST_BYTES):
+            half = min(batch.num_rows // 2, MOST_ROWS)
+            waiting += [batch.slice(half), batch.slice(0, half)]
         else:
-            yield one
+            yield batch
 
 
 class _PieceRows:
@@ -159,7 +159,7 @@ class _PieceRows:
 
     def _batches(self) -> Iterator[Any]:
         for segment in self._log().segments():
-            for is_fault, group in groupby(self._found(segment), lambda one: isinstance(one, Fault)):
+            for is_fault, group in groupby(self._found(segment), lambda item: isinstance(item, Fault)):
                 if is_fault:
                     for fault in group:
                         yield from self._of_fault(segment, fault)
@@ -171,16 +171,16 @@ class _PieceRows:
         """Iterate over RecordBatches of the core's columns, and Faults."""
         import pyarrow as pa
 
-        for found in segment.chunks_or_blocks(_headers_are_enough) if self._is_dense else segment.blocks():
-            if isinstance(found, Fault):
-                yield found
+        for chunk in segment.chunks_or_blocks(_headers_are_enough) if self._is_dense else segment.blocks():
+            if isinstance(chunk, Fault):
+                yield chunk
                 continue
             if self._core is None:
-                count = _count(found.batches) if isinstance(found, VisibleChunk) else len(found.records)
+                count = _count(chunk.batches) if isinstance(chunk, VisibleChunk) else len(chunk.records)
                 if count:
                     yield pa.RecordBatch.from_arrays([pa.nulls(count)], schema=_only_rows())
                 continue
-            block = rows_of_headers(found.batches) if isinstance(found, VisibleChunk) else found
+            block = rows_of_headers(chunk.batches) if isinstance(chunk, VisibleChunk) else chunk
             if len(block.records):
                 yield from record_batches(block, self._core)
 
@@ -234,7 +234,7 @@ class _PieceRows:
             return _CONVERTED.get(column.name, _cast)(part.column(column.core), kind)
         if column == FAULT and late is not None:
             fault = "a timestamp beyond the year 294247: it has no microseconds"
-            return pa.array([fault if one else None for one in late.to_pylist()], kind)
+            return pa.array([fault if is_late else None for is_late in late.to_pylist()], kind)
         constants: dict[str, str | int] = {
             "topic": self._piece.topic,
             "partition": self._piece.partition,
@@ -287,8 +287,8 @@ def _counted(batch: Any, schema: Any) -> Any:
     import pyarrow as pa
 
     names = batch.schema.names
-    found = pa.Table.from_batches([batch]).group_by(names, use_threads=False).aggregate([([], "count_all")])
-    arrays = [found.column("count_all" if name == RECORDS.name else name).combine_chunks() for name in schema.names]
+    counted = pa.Table.from_batches([batch]).group_by(names, use_threads=False).aggregate([([], "count_all")])
+    arrays = [counted.column("count_all" if name == RECORDS.name else name).combine_chunks() for name in schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -380,7 +380,7 @@ def _text(array: Any, _: Any = None) -> Any:
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
-        values = (None if one is None else one.decode("utf-8", "replace") for one in array.to_pylist())
+        values = (None if text is None else text.decode("utf-8", "replace") for text in array.to_pylist())
         return pa.array(values, pa.string())
 
 

@@ -104,12 +104,12 @@ BY_NAME = {
 
 def default_columns(*, headers: bool, batch_metadata: bool, faults: bool) -> tuple[SourceColumn, ...]:
     """Return the columns of a source with these options."""
-    found = [*KAFKA_COLUMNS]
+    columns = [*KAFKA_COLUMNS]
     if headers:
-        found.append(HEADERS)
+        columns.append(HEADERS)
     if batch_metadata:
-        found += BATCH_COLUMNS
-    return (*found, FAULT) if faults else tuple(found)
+        columns += BATCH_COLUMNS
+    return (*columns, FAULT) if faults else tuple(columns)
 
 
 def columns_named(names: Sequence[str]) -> tuple[SourceColumn, ...]:

@@ -97,12 +97,12 @@ def _most_offsets(ranges: list[OffsetRange], min_partitions: int | None, max_rec
     """Return the most offsets of a task per range; parts are in proportion to length (KafkaOffsetRangeCalculator)."""
     total = sum(map(_length, ranges)) or 1
     least = min_partitions if min_partitions is not None and min_partitions > len(ranges) else 0
-    found = []
+    offsets = []
     for log_range in ranges:
         length = _length(log_range)
         size = length // max(round(length / total * least), 1)
-        found.append(max(size if max_records is None else min(size, max_records), 1))
-    return found
+        offsets.append(max(size if max_records is None else min(size, max_records), 1))
+    return offsets
 
 
 def _pieces(log_range: OffsetRange, candidates: list[LogCut], fs: Filesystem) -> Iterator[Piece]:

@@ -110,7 +110,9 @@ def _type(hint: Any) -> Any:
     if get_origin(kind) is tuple:
         return {"type": "array", "elementType": _type(get_args(kind)[0]), "containsNull": True}
     if hasattr(kind, "_fields"):
-        fields = [{"name": one.name, "type": one.spark, "nullable": True, "metadata": {}} for one in _columns(kind)]
+        fields = [
+            {"name": column.name, "type": column.spark, "nullable": True, "metadata": {}} for column in _columns(kind)
+        ]
         return {"type": "struct", "fields": fields}
     return next((note.name for note in notes if isinstance(note, SqlType)), _PLAIN[kind])
 

@@ -24,12 +24,12 @@ def inspect_page(
     partitions: Sequence[InspectedPartition], now_ms: int, sentences: Callable[[InspectedPartition], list[str]]
 ) -> bytes:
     """Return the page about these partitions, with the `sentences` of each."""
-    segments = sum(len(found.segments) for found in partitions)
+    segments = sum(len(partition.segments) for partition in partitions)
     joined = -(-segments // _MOST_SEGMENTS) or 1
     data = {
         "now_ms": now_ms,
         "span": common_span(partitions),
-        "partitions": [_partition(found, joined, sentences(found)) for found in partitions],
+        "partitions": [_partition(partition, joined, sentences(partition)) for partition in partitions],
     }
     scripts = {"@CHART_JS@": _text("uPlot.iife.min.js"), "@PAGE_JS@": _text("page.js")}
     hashes = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts.values())
@@ -52,24 +52,24 @@ def _text(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _partition(found: InspectedPartition, joined: int, sentences: list[str]) -> dict[str, Any]:
-    retention, cleaning, period_ms = found.retention, found.cleaning, found.bytes_over_time.period_ms
+def _partition(inspected: InspectedPartition, joined: int, sentences: list[str]) -> dict[str, Any]:
+    retention, cleaning, period_ms = inspected.retention, inspected.cleaning, inspected.bytes_over_time.period_ms
     return {
-        "name": printable(found.partition.name),
-        "size": found.size_bytes,
-        "start": found.log_start_offset,
-        "end": found.log_end_offset,
-        "segment_count": len(found.segments),
-        "segments": list(_segments(found.segments, joined)),
+        "name": printable(inspected.partition.name),
+        "size": inspected.size_bytes,
+        "start": inspected.log_start_offset,
+        "end": inspected.log_end_offset,
+        "segment_count": len(inspected.segments),
+        "segments": list(_segments(inspected.segments, joined)),
         "over_time": [
-            [period * period_ms, size] for period, size in sorted(found.bytes_over_time.counts.items())
+            [period * period_ms, size] for period, size in sorted(inspected.bytes_over_time.counts.items())
         ],
-        "holes": [[*hole] for hole in found.holes],
-        "hole_count": found.hole_count,
-        "searched": found.open_transactions is not None,
+        "holes": [[*hole] for hole in inspected.holes],
+        "hole_count": inspected.hole_count,
+        "searched": inspected.open_transactions is not None,
         "open": [
-            [one.producer_id, one.first_offset, one.last_timestamp]
-            for one in islice(found.open_transactions or (), _MOST_OPEN)
+            [transaction.producer_id, transaction.first_offset, transaction.last_timestamp]
+            for transaction in islice(inspected.open_transactions or (), _MOST_OPEN)
         ],
         "retention": None if retention is None else {
             "horizon": retention.horizon_ms, "bytes": retention.removable_bytes,
@@ -85,13 +85,13 @@ def _segments(segments: Iterable[InspectedSegment], joined: int) -> Iterable[lis
     """Yield the segments, joined in groups of `joined`, each with its time span, bytes, offsets, kind and number."""
     rest = iter(segments)
     while part := [*islice(rest, joined)]:
-        first = [one.first_timestamp_ms for one in part if one.first_timestamp_ms is not None]
-        last = [one.last_timestamp_ms for one in part if one.last_timestamp_ms is not None]
+        first = [segment.first_timestamp_ms for segment in part if segment.first_timestamp_ms is not None]
+        last = [segment.last_timestamp_ms for segment in part if segment.last_timestamp_ms is not None]
         has_span = bool(first and last)
         yield [
             min(first) if has_span else None,
             max(last) if has_span else None,
-            sum(one.size_bytes for one in part),
+            sum(segment.size_bytes for segment in part),
             part[0].base_offset,
             part[-1].next_offset,
             _kind(part[-1]),

@@ -84,7 +84,7 @@ def check_is_query(spark: SparkSession, plan: Any) -> None:
     jvm: Any = spark._jvm
     changing = [jvm.java.lang.Class.forName(name) for name in _CHANGES]
     for node in nodes(plan):
-        if kind_of(node) in _RUNS_OTHERS or any(one.isInstance(node) for one in changing):
+        if kind_of(node) in _RUNS_OTHERS or any(kind.isInstance(node) for kind in changing):
             raise NO_QUERY
 
 
@@ -177,17 +177,17 @@ def _objects(spark: SparkSession, plan: Any) -> Iterator[tuple[str, Any]]:
     containers: dict[str, str] = {}
     waiting = [plan]
     while waiting:
-        found = waiting.pop()
-        if not isinstance(found, JavaObject):
+        item = waiting.pop()
+        if not isinstance(item, JavaObject):
             continue
-        kind = found.getClass().getName()
+        kind = item.getClass().getName()
         if kind not in containers:
-            is_sequence = is_instance_of(gateway, found, "scala.collection.Iterable")
-            is_product = is_instance_of(gateway, found, "scala.Product")
-            is_type = is_instance_of(gateway, found, "org.apache.spark.sql.types.DataType")
+            is_sequence = is_instance_of(gateway, item, "scala.collection.Iterable")
+            is_product = is_instance_of(gateway, item, "scala.Product")
+            is_type = is_instance_of(gateway, item, "org.apache.spark.sql.types.DataType")
             containers[kind] = "" if is_type else "iterator" if is_sequence else "productIterator" * is_product
-        yield kind.rpartition(".")[2], found
+        yield kind.rpartition(".")[2], item
         if containers[kind]:
-            parts = getattr(found, containers[kind])()
+            parts = getattr(item, containers[kind])()
             while parts.hasNext():
                 waiting.append(parts.next())

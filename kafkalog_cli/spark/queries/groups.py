@@ -102,8 +102,8 @@ class _Groups:
         loaded = load(self._view, [*sorted(self._read), RECORDS.name])
         if loaded is None:
             raise _NotOfThisForm
-        found = [call.alias(f"r{at}") for at, call in enumerate(calls)]
-        grouped = self._distributed(loaded, keys).groupBy(*keys).agg(*found)._jdf.queryExecution().analyzed()
+        aliased = [call.alias(f"r{at}") for at, call in enumerate(calls)]
+        grouped = self._distributed(loaded, keys).groupBy(*keys).agg(*aliased)._jdf.queryExecution().analyzed()
         made = list(elements(grouped.output()))
         ids = [key.exprId().id() for key in elements(node.groupingExpressions())]
         new, waiting = dict(zip(ids, made, strict=False)), iter(made[len(keys) :])

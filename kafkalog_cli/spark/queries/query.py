@@ -260,7 +260,7 @@ def sql(  # noqa: PLR0913
             ' use spark.read.format("kafkalog") with options there, or a session of Spark itself'
         )
     reading = Reading.of_words(isolation, mode, include_control, key_format, value_format, schemas)
-    allowed = frozenset(member_of(Allowed, one) for one in allow)
+    allowed = frozenset(member_of(Allowed, word) for word in allow)
     listed = [paths] if isinstance(paths, str | os.PathLike) else paths
     catalog = Catalog(RealFilesystem(), [local_path(os.fspath(path)) for path in listed], text, reading)
     register_sources(spark)  # a DataFrame's scans look for them in their own session

@@ -101,7 +101,7 @@ class Usage:
         if not children and kind != _WITHOUT_ROWS:
             self._scan(list(view_columns(node)), conditions)
         if children and kind not in _PASSING_ON:
-            self._used.update(one for child in children for one in _ids(child.output()))
+            self._used.update(column for child in children for column in _ids(child.output()))
         for child in children:
             self._walk(child, (*conditions, node.condition()) if kind == "Filter" else ())
 
@@ -135,12 +135,12 @@ class _Condition:
                 left, right, kind = right, left, _MIRRORED[kind]
             return self._compared(left, kind, right)
         if kind == "In" and expression.list().size() <= _MOST_LISTED:
-            of_each = [self._compared(expression.value(), "EqualTo", one) for one in elements(expression.list())]
+            of_each = [self._compared(expression.value(), "EqualTo", value) for value in elements(expression.list())]
             return reduce(Box.either, of_each)
         if kind == "InSet" and expression.hset().size() <= _MOST_LISTED:  # the optimiser makes it of a long list
             name, values = self._name(expression.child()), list(elements(expression.hset().toSeq()))
-            if name is not None and all(type(one) is int for one in values):
-                return reduce(Box.either, (self._where(name, "EqualTo", one) for one in values), Box(frozenset()))
+            if name is not None and all(type(value) is int for value in values):
+                return reduce(Box.either, (self._where(name, "EqualTo", value) for value in values), Box(frozenset()))
         return self.whole
 
     def _compared(self, column: Any, kind: str, literal: Any) -> Box:
@@ -166,7 +166,7 @@ class _Condition:
             return self.whole._replace(offset=interval)
         if name == "timestamp":
             return self.whole._replace(timestamp=interval)
-        return Box(frozenset(one for one in self.whole.partitions if interval[0] <= one < interval[1]))
+        return Box(frozenset(number for number in self.whole.partitions if interval[0] <= number < interval[1]))
 
 
 def kind_of(node: Any) -> str:

@@ -83,7 +83,7 @@ class Views:
         from pyspark.sql.types import StructField, StructType
 
         fields = spark_schema(view.columns).fields
-        marked = [StructField(one.name, one.dataType, True, {VIEW: identifier(key)}) for one in fields]
+        marked = [StructField(field.name, field.dataType, True, {VIEW: identifier(key)}) for field in fields]
         empty = self._spark.sparkContext.emptyRDD()
         return self._spark.createDataFrame(empty, StructType(marked), verifySchema=False)
 
@@ -118,15 +118,17 @@ class Views:
         """Return all columns of a view, of which only the columns in `used` are read; the others are null."""
         if view.table is not None:
             return self._read(view, [], box)
-        read = [one.name for one in view.columns if one.name in used or one == FAULT] or [RECORDS.name]
+        read = [column.name for column in view.columns if column.name in used or column == FAULT] or [RECORDS.name]
         rows = self._read(view, read, box)
         if read == [RECORDS.name]:  # the number is enough: Spark generates the rows, none comes from a worker
             rows = rows.selectExpr(f"explode(sequence(1, {RECORDS.name}))")
         fields = spark_schema(view.columns).fields
         return rows.selectExpr(  # text sends all columns to Java in one call
             *(
-                one.name if one.name in read else f"cast(null as {one.dataType.simpleString()}) as {one.name}"
-                for one in fields
+                column.name
+                if column.name in read
+                else f"cast(null as {column.dataType.simpleString()}) as {column.name}"
+                for column in fields
             )
         )
 
@@ -140,7 +142,7 @@ class Views:
         if box is not None and reading.mode is Mode.FAILFAST:  # else damage could be missed
             options |= box.options()
         source = KafkalogDataSource if view.table is None else TableDataSource
-        known = {one.name: one for one in view.columns}
+        known = {column.name: column for column in view.columns}
         schema = spark_schema([known.get(name, RECORDS) for name in columns] if view.table is None else view.columns)
         decodes = any(name.endswith(("_json", "_struct")) for name in columns)
         if self._is_kept or not (self._is_small or decodes):

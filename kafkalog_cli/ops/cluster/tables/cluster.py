@@ -70,7 +70,7 @@ def metadata_logs(fs: Filesystem, log_dirs: Sequence[str], path: str | None) -> 
     """Return the paths of the metadata logs in log directories, or the one at `path` if it is given."""
     if path is not None:
         return [path]
-    return [found for log_dir in log_dirs if (found := metadata_log_in(fs, log_dir)) is not None]
+    return [metadata_log for log_dir in log_dirs if (metadata_log := metadata_log_in(fs, log_dir)) is not None]
 
 
 def furthest_metadata(
@@ -86,10 +86,10 @@ def furthest_metadata(
 
     Raises as `on_damage` does if damage in that replica may hide later records, and as `read_cluster_metadata` does.
     """
-    found = [read_cluster_metadata(fs, path, until=until) for path in paths]
-    if not found:
+    images = [read_cluster_metadata(fs, path, until=until) for path in paths]
+    if not images:
         return None
-    furthest = max(found, key=lambda metadata: metadata.end_offset)
+    furthest = max(images, key=lambda metadata: metadata.end_offset)
     if not furthest.is_complete:
         for path, fault in furthest.faults:
             on_damage(damaged_log(path, fault))

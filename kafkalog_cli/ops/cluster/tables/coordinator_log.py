@@ -58,11 +58,11 @@ def coordinator_entries(
     log.codes = log.codes if codes is None else codes
     for segment in log.segments():
         path = segment.segment.log.path
-        for found in segment.blocks():
-            if isinstance(found, Fault):
-                on_damage(damaged_log(path, found))
+        for block in segment.blocks():
+            if isinstance(block, Fault):
+                on_damage(damaged_log(path, block))
                 continue
-            for record in found.rows():
+            for record in block.rows():
                 entry = _entry(partition.topic, record)
                 if isinstance(entry, Fault):
                     on_damage(damaged_log(path, entry))
@@ -84,12 +84,12 @@ def _entry(topic: str, record: Record) -> CoordinatorEntry | Fault | None:
         )
     if record.key is None:
         return _fault(record, "a coordinator's record without a key")
-    found = decode_coordinator(topic, record.key, record.value)
-    if isinstance(found, UnreadableRecord):
-        return None if found.unknown_type is not None else _fault(record, found.message)
+    decoded = decode_coordinator(topic, record.key, record.value)
+    if isinstance(decoded, UnreadableRecord):
+        return None if decoded.unknown_type is not None else _fault(record, decoded.message)
     size_bytes = len(record.key) + len(record.value or b"")
     return CoordinatorEntry(
-        record.offset, record.timestamp, batch.producer_id, batch.producer_epoch, found, size_bytes=size_bytes
+        record.offset, record.timestamp, batch.producer_id, batch.producer_epoch, decoded, size_bytes=size_bytes
     )
 
 
@@ -204,13 +204,13 @@ def offset_commits(entries: Iterable[CoordinatorEntry], log_partition: int) -> I
             continue
         key, value = offset_key(entry.record.key), entry.record.value
         producer_id = None if entry.producer_id == _NO_PRODUCER else entry.producer_id
-        found = OffsetCommit(
+        commit = OffsetCommit(
             *key, None, None, None, None, None, None, value is None, producer_id, known_time(entry.timestamp),
             log_partition, entry.offset,
         )  # fmt: skip
         if value is not None:
-            found = found._replace(**committed_offset(key, value, log_partition, entry.offset)._asdict())
-        yield found
+            commit = commit._replace(**committed_offset(key, value, log_partition, entry.offset)._asdict())
+        yield commit
 
 
 def known_time(timestamp: int | None) -> int | None:

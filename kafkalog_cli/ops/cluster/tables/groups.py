@@ -161,10 +161,10 @@ class GroupReplay:
 
     def members_by_group(self) -> dict[tuple[str, str], list[GroupMember]]:
         """Return the members of each group that has any."""
-        found: dict[tuple[str, str], list[GroupMember]] = {}
+        members: dict[tuple[str, str], list[GroupMember]] = {}
         for (kind, group_id, _), member in self.members.items():
-            found.setdefault((kind, group_id), []).append(member)
-        return found
+            members.setdefault((kind, group_id), []).append(member)
+        return members
 
     def state(self, key: tuple[str, str], members: Sequence[GroupMember]) -> GroupState:
         """Return the state of a group with these members (maybeUpdateGroupState of ConsumerGroup and StreamsGroup).
@@ -311,14 +311,14 @@ def _initialized(value: Message) -> tuple[Assigned, ...]:
     )
 
 
-def _assigned(found: list[Message] | None) -> tuple[Assigned, ...] | None:
-    if found is None:
+def _assigned(topics: list[Message] | None) -> tuple[Assigned, ...] | None:
+    if topics is None:
         return None
-    return tuple(Assigned(topic.get("topic"), topic.get("topicId"), tuple(topic["partitions"])) for topic in found)
+    return tuple(Assigned(topic.get("topic"), topic.get("topicId"), tuple(topic["partitions"])) for topic in topics)
 
 
-def _topics(found: list[str] | None) -> tuple[str, ...] | None:
-    return None if found is None else tuple(found)
+def _topics(names: list[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
 
 
 def _read(message: Any, name: str) -> Any:

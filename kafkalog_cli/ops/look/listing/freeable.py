@@ -153,13 +153,13 @@ def _names_that_go(plan: RetainPlan) -> set[str]:
 
 def _replaced(partition: Partition, sources: Sequence[int], made: Sequence[int]) -> list[FileStatus]:
     """Return the files that a cleaning replaces: those of its source segments, and snapshots of merged segments."""
-    found: list[FileStatus | None] = []
+    files: list[FileStatus | None] = []
     for segment in partition.segments:
         if segment.base_offset in sources:
-            found += [segment.log, segment.offset_index, segment.time_index, segment.txn_index]
+            files += [segment.log, segment.offset_index, segment.time_index, segment.txn_index]
     merged = set(sources) - set(made)
-    found += [file.status for file in partition.snapshots if file.name.offset in merged]
-    return [file for file in found if file is not None]
+    files += [file.status for file in partition.snapshots if file.name.offset in merged]
+    return [file for file in files if file is not None]
 
 
 def _space(fs: WritableFilesystem, files: Iterable[FileStatus]) -> int:

@@ -344,7 +344,7 @@ def _open_transactions(
         if sum(part.size_bytes for part in parts) > REPLAY_BYTES:
             return None
         damage: list[tuple[Segment, Fault]] = []
-        found = open_transactions(partition.path, snapshot, headers_of(notes.fs, parts, damage), offset, log.end)
+        transactions = open_transactions(partition.path, snapshot, headers_of(notes.fs, parts, damage), offset, log.end)
     except (KafkalogError, OSError) as error:
         notes.add(partition.path, [unreadable(error)])
         return None
@@ -354,7 +354,7 @@ def _open_transactions(
         is_before_the_end = segment is not partition.segments[-1] or fault.position < log.end_position
         if is_before_the_end and not is_overtaken(notes.fs, segment.log.path, segment.log.size_bytes, fault.position):
             notes.add(segment.log.path, [fault], is_corruption=True)
-    return found
+    return transactions
 
 
 SEVEN_SCAN_BYTES = 64 << 20

@@ -182,18 +182,18 @@ class Lister:
                 self._file(path, status, listing)
             return listing
         trimmed = in_its_log_dir(self._fs, path).rstrip("/") or "/"
-        found = [*partition_paths(self._fs, trimmed)]
-        chosen = [partition for partition in found if self._selection.takes(partition.directory)]
-        if [partition.path for partition in found] == [trimmed]:
+        partition_directories = [*partition_paths(self._fs, trimmed)]
+        chosen = [partition for partition in partition_directories if self._selection.takes(partition.directory)]
+        if [partition.path for partition in partition_directories] == [trimmed]:
             root = self._root_above(trimmed)
             listing.roots = [] if root is None else [root]
         elif chosen or self._selection.is_everything:
-            paths = frozenset(partition.path for partition in found)
+            paths = frozenset(partition.path for partition in partition_directories)
             root = listing.log_dir = read_root(self._fs, trimmed, paths)
             listing.roots = [root]
         else:
             return listing
-        del found
+        del partition_directories
         chosen.reverse()
         while chosen:  # 100,000 partitions take less memory so
             self._partition(chosen.pop(), root, listing)
@@ -202,14 +202,14 @@ class Lister:
     def _partition(self, at: PartitionPath, root: LogDirRoot | None, listing: Listing) -> None:
         try:
             partition = open_partition(self._fs, at.path, self._log_dirs)
-            found = list_partition(self._fs, partition, root, with_transactions=self._wants_transactions)
+            listed = list_partition(self._fs, partition, root, with_transactions=self._wants_transactions)
         except KafkalogError as error:
             if at.path != listing.path and self._fs.status(at.path) is None:
                 listing.removed.append(at.path)
             else:
                 listing.failures.append((at.path, error))
             return
-        listing.partitions.append(found)
+        listing.partitions.append(listed)
         if self._wants_segments:
             clean = broker_believes_indexes(partition)
             listing.segments += [list_segment(self._fs, partition, s, clean=clean) for s in partition.segments]

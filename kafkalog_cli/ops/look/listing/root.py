@@ -137,7 +137,9 @@ class LogDirRoot:
     def about(self, topic: str, partition: int) -> LogDirRoot:
         """Return the state with the lines of one partition only, small enough to send with each of many partitions."""
         names = ((topic, partition),)
-        lines = {kind: {name: found[name] for name in names if name in found} for kind, found in self.offsets.items()}
+        lines = {
+            kind: {name: offsets[name] for name in names if name in offsets} for kind, offsets in self.offsets.items()
+        }
         return replace(self, offsets=lines, others=(), foreign=(), files=(), imports=ImportLeftovers())
 
     def offsets_of(self, topic: str, partition: int) -> CheckpointedOffsets:
@@ -268,9 +270,9 @@ def _imports(
 
 
 def _offsets(files: dict[FileKind, FileStatus], notes: FaultNotes) -> dict[FileKind, dict[tuple[str, int], int]]:
-    found: dict[FileKind, dict[tuple[str, int], int]] = {}
+    offsets: dict[FileKind, dict[tuple[str, int], int]] = {}
     for kind in OFFSET_CHECKPOINTS:
         entries = notes.decoded(files.get(kind), checkpoint.decode_offsets)
         if entries is not None:
-            found[kind] = {(entry.topic, entry.partition): entry.offset for entry in entries}
-    return found
+            offsets[kind] = {(entry.topic, entry.partition): entry.offset for entry in entries}
+    return offsets

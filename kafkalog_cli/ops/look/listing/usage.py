@@ -95,8 +95,8 @@ def by_topic(rows: Iterable[tuple[PartitionListing, Usage]], key: SortKey) -> li
         topic = listing.directory.shown_topic
         sums[topic] = sums.get(topic, Usage()) + usage
         log_dirs.setdefault(topic, {})[_parent_of(listing)] = None
-    found = [TopicUsage(topic, tuple(map(AtPath, log_dirs[topic])), usage) for topic, usage in sums.items()]
-    return sorted(found, key=lambda each: (each.usage.rank(key), each.topic))
+    usages = [TopicUsage(topic, tuple(map(AtPath, log_dirs[topic])), usage) for topic, usage in sums.items()]
+    return sorted(usages, key=lambda each: (each.usage.rank(key), each.topic))
 
 
 def by_log_dir(rows: Iterable[tuple[PartitionListing, Usage]]) -> Mapping[str, Usage]:

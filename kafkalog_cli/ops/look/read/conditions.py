@@ -46,7 +46,7 @@ class JsonCondition(NamedTuple):
 
     def holds_of(self, value: Any) -> bool:
         """Whether a JSON value meets the condition."""
-        return any(self.wanted is None or is_equal(found, self.wanted) for found in _at(value, self.steps))
+        return any(self.wanted is None or is_equal(element, self.wanted) for element in _at(value, self.steps))
 
 
 def _parsed(data: bytes | memoryview) -> Any:
@@ -79,23 +79,23 @@ def parse_json_condition(text: str, *, has_keys: bool = False) -> JsonCondition:
     at = 2 if text.startswith("$.") else 1 if text.startswith(("$[", "$=")) or text == "$" else 0
     steps: list[Step] = []
     while at < len(text) and text[at] != "=":
-        found = _STEP.match(text, at)
-        if found is None:
+        match = _STEP.match(text, at)
+        if match is None:
             raise UsageError(reason=f"--json {text}: a path is names and indexes, such as order.items[0].id or [*].id")
-        steps.append(_step(found))
-        at = found.end()
+        steps.append(_step(match))
+        at = match.end()
     if not steps and not text.startswith("$"):
         raise UsageError(reason=f"--json {text}: there is no path before the value; $ is the whole value")
     of_key = has_keys and steps[:1] == ["key"] and not text.startswith("$")
     return JsonCondition(tuple(steps[of_key:]), text[at + 1 :] if at < len(text) else None, of_key)
 
 
-def _step(found: re.Match[str]) -> Step:
-    if found["name"] is not None:
-        return found["name"]
-    if found["index"] is not None:
-        return int(found["index"])
-    return _EVERY if found["every"] else json.loads(found["quoted"])
+def _step(match: re.Match[str]) -> Step:
+    if match["name"] is not None:
+        return match["name"]
+    if match["index"] is not None:
+        return int(match["index"])
+    return _EVERY if match["every"] else json.loads(match["quoted"])
 
 
 def _at(value: Any, steps: tuple[Step, ...]) -> Iterator[Any]:
@@ -147,21 +147,21 @@ class Conditions(NamedTuple):
     @property
     def literal(self) -> bytes | None:
         """The longest bytes that each matching record has as they are; None if there are none."""
-        found = [None if self.ignores_case else self.value]
+        literals = [None if self.ignores_case else self.value]
         if self.key is not None and self.key.stored is not None and len(self.key.stored) == 1:
-            found += self.key.stored
+            literals += self.key.stored
         for header in self.headers:
-            found += [header.name, header.value]
-        return max((data for data in found if data), key=len, default=None)
+            literals += [header.name, header.value]
+        return max((data for data in literals if data), key=len, default=None)
 
     def spans(self, data: bytes) -> list[tuple[int, int]]:
         """Return the parts of a key or value to highlight, in ascending order."""
         is_key = data and self.key is not None and data in (self.key.stored or ())
-        found = [(0, len(data))] if is_key else []
+        spans = [(0, len(data))] if is_key else []
         for pattern in (self._value_pattern, self.pattern):
             if pattern is not None:
-                found += [match.span() for match in pattern.finditer(data) if match.end() > match.start()]
-        return sorted(found)
+                spans += [match.span() for match in pattern.finditer(data) if match.end() > match.start()]
+        return sorted(spans)
 
     @property
     def _value_pattern(self) -> re.Pattern[bytes] | None:
@@ -216,15 +216,15 @@ class Matcher:
             return rows
         batches = chunk.batches
         attributes, positions, sizes = batches.attributes, batches.position, batches.size_bytes
-        found: list[Rows] = []
+        chosen: list[Rows] = []
         for first, end in rows:
             candidates = self._batches_with(chunk, range(first, end), attributes, positions, sizes)
             for row in candidates:
-                if found and found[-1][1] == row:
-                    found[-1] = found[-1][0], row + 1
+                if chosen and chosen[-1][1] == row:
+                    chosen[-1] = chosen[-1][0], row + 1
                 else:
-                    found.append((row, row + 1))
-        return found
+                    chosen.append((row, row + 1))
+        return chosen
 
     def _batches_with(
         self, chunk: Chunk, rows: range, attributes: Sequence[int], positions: Sequence[int], sizes: Sequence[int]
@@ -266,12 +266,12 @@ class Matcher:
         if not self._questions or not rows:
             return list(rows)
         columns = [*records.columns()[3:9], records.offset]
-        buffer, found = block.buffer, []
+        buffer, matching = block.buffer, []
         for row in rows:
             fields = [column[row] for column in columns]
             if all(question(buffer, fields) for question in self._questions):
-                found.append(row)
-        return found
+                matching.append(row)
+        return matching
 
     def _rows_with_value(self, block: RecordBlock, rows: Sequence[int], value: bytes) -> list[int]:
         """Search the bytes of all values at once, and then the single values only if something was found."""
@@ -318,19 +318,19 @@ class Matcher:
         data, what = view_of(buffer, fields[at], fields[at + 1]), "value" if at else "key"
         if data is None:
             return False
-        found: Any = None
+        decoded: Any = None
         if self._decoder is not None:
             headers: Any = partial(header_views, buffer, fields[4], fields[5]) if fields[5] else None
-            found = (self._decoder.value if at else self._decoder.key)(self._topic, data, headers)
-        if found is None:
+            decoded = (self._decoder.value if at else self._decoder.key)(self._topic, data, headers)
+        if decoded is None:
             try:
                 return all(condition.holds(data) for condition in conditions)
             except ValueError as error:
-                found = Undecoded(str(error))
-        if isinstance(found, Undecoded):
-            self.undecoded.add(what, found.reason, fields[6])
+                decoded = Undecoded(str(error))
+        if isinstance(decoded, Undecoded):
+            self.undecoded.add(what, decoded.reason, fields[6])
             return False
-        return all(condition.holds_of(found.value) for condition in conditions)
+        return all(condition.holds_of(decoded.value) for condition in conditions)
 
 
 def _part_with_values(block: RecordBlock) -> tuple[int, int]:

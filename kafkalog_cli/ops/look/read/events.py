@@ -46,8 +46,8 @@ def read_events(
         for segment in segments:
             path = segment.segment.log.path
             try:
-                with closing(items(segment)) as found:
-                    for item in found:
+                with closing(items(segment)) as blocks:
+                    for item in blocks:
                         if isinstance(item, Fault):
                             yield DamagedPart(path, item)
                         elif item is not None:

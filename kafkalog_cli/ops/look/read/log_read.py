@@ -154,11 +154,11 @@ class SegmentRead:
 
         A block is valid until the next one is requested. Raises as `open_read` does.
         """
-        for found in self._chunks(work if self._log.request.is_whole else None, self._rows):
-            if isinstance(found, Fault):
-                yield found
+        for chunk in self._chunks(work if self._log.request.is_whole else None, self._rows):
+            if isinstance(chunk, Fault):
+                yield chunk
             else:
-                yield from self._records(*found)
+                yield from self._records(*chunk)
                 if self._log.is_enough:
                     return
 
@@ -174,13 +174,13 @@ class SegmentRead:
             assert isinstance(chunk, VisibleChunk)
             return whole and not chunk.is_cut and by_headers(chunk)
 
-        for found in self._chunks(None, lambda chunk: [] if is_enough(chunk) else self._rows(chunk)):
-            if isinstance(found, Fault):
-                yield found
-            elif is_enough(found[0]):
-                yield found[0]
+        for item in self._chunks(None, lambda chunk: [] if is_enough(chunk) else self._rows(chunk)):
+            if isinstance(item, Fault):
+                yield item
+            elif is_enough(item[0]):
+                yield item[0]
             else:
-                yield from self._records(*found)
+                yield from self._records(*item)
                 if self._log.is_enough:
                     return
 
@@ -201,8 +201,8 @@ class SegmentRead:
 
     def chunks(self) -> Iterator[VisibleChunk | Fault]:
         """Yield the batches and their bytes, which are valid until the next chunk is requested."""
-        for found in self._chunks(None, None):
-            yield found if isinstance(found, Fault) else found[0]
+        for chunk in self._chunks(None, None):
+            yield chunk if isinstance(chunk, Fault) else chunk[0]
 
     def fetches(self) -> Generator[bytearray | Fault, None, None]:
         """Yield batches byte for byte as they are in the segment, and the Faults between them.
@@ -241,10 +241,10 @@ class SegmentRead:
             start, end = 0, file.size_bytes
             if not segment.is_v07:
                 end_offset = None if log.end_offset == NO_END else log.end_offset
-                found = window(log.fs, segment, file, Range(log.first_offset, end_offset))
-                if found is None:
+                bytes_range = window(log.fs, segment, file, Range(log.first_offset, end_offset))
+                if bytes_range is None:
                     return
-                start, end = found
+                start, end = bytes_range
             visibility = log.visibility(segment, start)
             visibility.begin(segment.base_offset, self._end_offset)
             seven = segment.base_offset if segment.is_v07 else None

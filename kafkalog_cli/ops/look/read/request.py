@@ -115,8 +115,8 @@ def growing_end(fs: Filesystem, partition: Partition, isolation: Isolation = Iso
     end = _good_end(fs, partition.segments[-1])
     if isolation is Isolation.READ_UNCOMMITTED:
         return end
-    found = open_at(fs, partition, end, lambda parts: headers_of(fs, parts, []))
-    return found[0].first_offset if found else end
+    transactions = open_at(fs, partition, end, lambda parts: headers_of(fs, parts, []))
+    return transactions[0].first_offset if transactions else end
 
 
 def _good_end(fs: Filesystem, segment: Segment) -> int:

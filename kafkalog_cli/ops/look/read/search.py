@@ -242,8 +242,8 @@ def _ahead(search: PartitionSearch) -> tuple[SearchedPartition, list[ReadEvent] 
     """Search a partition before its turn; return None for the events if they are too many to keep."""
     events: list[ReadEvent] = []
     size_bytes = 0
-    with closing(search.events(copies=True)) as found:
-        for event in found:
+    with closing(search.events(copies=True)) as event_stream:
+        for event in event_stream:
             events.append(event)
             size_bytes += _BYTES_PER_RECORD
             if isinstance(event, FoundRecords):

@@ -213,14 +213,14 @@ class Committed:
         self._ends = TransactionEnds(fs, parts, first_offset, limits, self._note)
         self._at_end: tuple[int | None, frozenset[int]] | None = None
         self._reported: set[int] = set()
-        for found in open_at(fs, partition, first_offset, partial(self._transactional, end_offset=first_offset)):
-            ending = self._ends.ending(found.producer_id, found.first_offset, first_offset - 1, hides=False)
+        for transaction in open_at(fs, partition, first_offset, partial(self._transactional, end_offset=first_offset)):
+            ending = self._ends.ending(transaction.producer_id, transaction.first_offset, first_offset - 1, hides=False)
             if (
                 ending is Ending.OPEN
-                and self._stays_open(found.producer_id, found.first_offset)
-                and not self._was_aborted(found, first_offset)
+                and self._stays_open(transaction.producer_id, transaction.first_offset)
+                and not self._was_aborted(transaction, first_offset)
             ):
-                self._stop_at(found.producer_id, found.first_offset)
+                self._stop_at(transaction.producer_id, transaction.first_offset)
                 return
 
     def ending(self, producer_id: int, base_offset: int, last_offset: int) -> Ending:
@@ -255,17 +255,19 @@ class Committed:
                     if first != NO_OFFSET and first >= end_offset:
                         break
 
-    def _was_aborted(self, found: OpenTransaction, first_offset: int) -> bool:
+    def _was_aborted(self, transaction: OpenTransaction, first_offset: int) -> bool:
         """Whether a transaction index shows that the transaction ended below `first_offset`.
 
         Damage may hide the marker itself.
         """
-        parts = parts_to_replay(self._fs, self._partition.segments, found.first_offset, first_offset)
+        parts = parts_to_replay(self._fs, self._partition.segments, transaction.first_offset, first_offset)
         if not any(part.segment.txn_index for part in parts):
             return False
-        ends = TransactionEnds(self._fs, parts, found.first_offset, self._limits, lambda *_: None)
+        ends = TransactionEnds(self._fs, parts, transaction.first_offset, self._limits, lambda *_: None)
         with closing(ends):
-            ending = ends.ending(found.producer_id, found.first_offset, found.first_offset, hides=False)
+            ending = ends.ending(
+                transaction.producer_id, transaction.first_offset, transaction.first_offset, hides=False
+            )
             return ending is not Ending.OPEN
 
     def _stays_open(self, producer_id: int, offset: int) -> bool:

@@ -126,18 +126,18 @@ def _plan(
             directories.append(below.rstrip("/"))
         for entry in fs.list_directory(path):
             name = entry.name
-            found = classify_directory(name)
+            directory = classify_directory(name)
             if not entry.is_directory:
                 _add(entry, below + name, None, sources, left_out, is_root=True)
-            elif found.kind not in _PARTITIONS or found.topic is None:
+            elif directory.kind not in _PARTITIONS or directory.topic is None:
                 left_out.append(entry.path)
             else:
                 files = fs.list_directory(entry.path)
                 check_layout(fs, entry.path, files)
-                new_name = below + internal.topic_name(found.topic) + name[len(found.topic) :]
+                new_name = below + internal.topic_name(directory.topic) + name[len(directory.topic) :]
                 directories.append(new_name)
                 for file in files:
-                    _add(file, f"{new_name}/{file.name}", found.topic, sources, left_out, is_root=False)
+                    _add(file, f"{new_name}/{file.name}", directory.topic, sources, left_out, is_root=False)
     return sources, directories
 
 

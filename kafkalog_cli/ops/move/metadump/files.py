@@ -157,11 +157,11 @@ class FileCopier:
         return b"".join(line if at in heads else self._line(line) for at, line in enumerate(lines))
 
     def _line(self, line: bytes) -> bytes:
-        found = _LINE.fullmatch(line)
-        if found is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             return bytes(byte if chr(byte).isspace() else ord("x") for byte in line)
-        topic = self.internal.topic_name(found["topic"].decode("utf-8", "surrogateescape"))
-        return topic.encode("utf-8", "surrogateescape") + line[found.end("topic") :]
+        topic = self.internal.topic_name(match["topic"].decode("utf-8", "surrogateescape"))
+        return topic.encode("utf-8", "surrogateescape") + line[match.end("topic") :]
 
 
 def _batches(file: ReadableFile, limits: Limits) -> Iterator[Batch]:

@@ -98,11 +98,11 @@ class Pseudonyms:
         if known is not None:
             return known
         for attempt in range(10_000):
-            found = self._letters(kind.value.encode(), text, attempt)
-            if (kind, found) not in self._given:
-                self._given.add((kind, found))
-                self._names[kind, text] = found
-                return found
+            letters = self._letters(kind.value.encode(), text, attempt)
+            if (kind, letters) not in self._given:
+                self._given.add((kind, letters))
+                self._names[kind, text] = letters
+                return letters
         raise ValueError(f"too many names of {len(text.encode())} bytes to hash them")
 
     def _letters(self, kind: bytes, text: str, attempt: int) -> str:
@@ -113,11 +113,11 @@ class Pseudonyms:
     def _digest(self, kind: bytes, data: bytes, size: int) -> bytes:
         """Return `size` bytes, each with its high bit set, that depend on all of `data`."""
         seed = blake2b(data, key=self._secret, person=kind[:16]).digest()
-        found = bytearray()
-        while len(found) < size:
-            found += seed
+        digest = bytearray()
+        while len(digest) < size:
+            digest += seed
             seed = blake2b(seed, key=self._secret).digest()
-        return bytes(byte | _HIGH for byte in found[:size])
+        return bytes(byte | _HIGH for byte in digest[:size])
 
     def _permuted(self, number: int, bits: int) -> int:
         """Permute the numbers of `bits` bits: a Feistel network, repeated until the result has so few bits."""
@@ -194,11 +194,11 @@ class InternalRecords:
         """Return key and value of a record of a metadata topic, whose value begins with frame, type and version."""
         numbers, at = [], 0
         for _ in range(3):
-            found = decode_unsigned(value or b"", at)
-            if isinstance(found, BadVarint):
+            decoded = decode_unsigned(value or b"", at)
+            if isinstance(decoded, BadVarint):
                 return self._unreadable(key), self._unreadable(value)
-            numbers.append(found[0])
-            at = found[1]
+            numbers.append(decoded[0])
+            at = decoded[1]
         assert value is not None
         names = _types(topic).get(numbers[1])
         if names is None:
@@ -225,9 +225,9 @@ class InternalRecords:
     def _message(self, name: str, version: int, data: bytes) -> bytes:
         """Return the message with other texts, of the same size; filler if it cannot be decoded and encoded again."""
         try:
-            found = decode_message(name, version, data)
-            if not isinstance(found, Malformed) and encode_message(name, version, found.message) == data:
-                made = encode_message(name, version, self._changed(name, found.message))
+            message = decode_message(name, version, data)
+            if not isinstance(message, Malformed) and encode_message(name, version, message.message) == data:
+                made = encode_message(name, version, self._changed(name, message.message))
                 if len(made) == len(data):
                     return made
         except (ValueError, KeyError, struct.error):

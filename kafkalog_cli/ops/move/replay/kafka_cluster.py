@@ -87,18 +87,18 @@ class KafkaCluster:
             self._reader = confluent_kafka.Consumer({**self._settings, **_READING})
         except confluent_kafka.KafkaException as error:
             raise UsageError(reason=f"the settings of the client are not valid: {_text(error)}") from error
-        found = self._metadata()
-        self.cluster_id: str | None = found.cluster_id
+        metadata = self._metadata()
+        self.cluster_id: str | None = metadata.cluster_id
 
     def topic(self, name: str) -> ClusterTopic | None:
         """Return a topic, None if there is none."""
-        found = self._metadata().topics.get(name)  # of all topics: asking for a single topic may create it
-        if found is None:
+        metadata = self._metadata().topics.get(name)  # of all topics: asking for a single topic may create it
+        if metadata is None:
             return None
         resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, name)
         (settings,) = self._results(self._admin.describe_configs([resource], request_timeout=_SECONDS))
         known = {setting.name: setting.value for setting in settings.values() if setting.value is not None}
-        return ClusterTopic(len(found.partitions), known)
+        return ClusterTopic(len(metadata.partitions), known)
 
     def create_topic(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
         """Create a topic with the cluster's default replication factor; return when it has leaders."""
@@ -106,8 +106,8 @@ class KafkaCluster:
         self._results(self._admin.create_topics([new], operation_timeout=_SECONDS, request_timeout=_SECONDS))
         until = time.monotonic() + _SECONDS
         while time.monotonic() < until:
-            found = self._metadata().topics.get(name)
-            if found is not None and all(partition.leader >= 0 for partition in found.partitions.values()):
+            metadata = self._metadata().topics.get(name)
+            if metadata is not None and all(partition.leader >= 0 for partition in metadata.partitions.values()):
                 return
             time.sleep(0.1)
         raise self._error(f"{name} was created, but not all of its partitions have a leader")
@@ -148,8 +148,8 @@ class KafkaCluster:
 
         If the context is left by an exception, records that were not sent yet are dropped.
         """
-        found = self.topic(topic)
-        most_bytes = int((found.settings if found else {}).get("max.message.bytes", _LARGEST_BATCH_BYTES))
+        target = self.topic(topic)
+        most_bytes = int((target.settings if target else {}).get("max.message.bytes", _LARGEST_BATCH_BYTES))
         batch_bytes = max(1, min(_LARGEST_BATCH_BYTES, most_bytes - _BATCH_OVERHEAD_BYTES))
         settings = {**_PRODUCING, **self._settings, "compression.type": codec, "batch.size": batch_bytes}
         try:
@@ -170,10 +170,10 @@ class KafkaCluster:
     def group_offsets(self, group_id: str) -> GroupOffsets:
         """Return the committed offsets of a group."""
         wanted = confluent_kafka.ConsumerGroupTopicPartitions(group_id)
-        (found,) = self._results(self._admin.list_consumer_group_offsets([wanted], request_timeout=_SECONDS))
+        (answer,) = self._results(self._admin.list_consumer_group_offsets([wanted], request_timeout=_SECONDS))
         return {
             (committed.topic, committed.partition): (committed.offset, committed.metadata or "")
-            for committed in found.topic_partitions
+            for committed in answer.topic_partitions
             if committed.offset >= 0
         }
 

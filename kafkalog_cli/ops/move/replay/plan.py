@@ -212,8 +212,8 @@ def _retention(
     if retention_ms < 0 or "delete" not in settings.get("cleanup.policy", "delete"):
         return
     for copy in copies:
-        found = lookup_time(fs, copy, now_ms - retention_ms).offset
-        if found is None or found > copy.bounds.start:
+        offset = lookup_time(fs, copy, now_ms - retention_ms).offset
+        if offset is None or offset > copy.bounds.start:
             message = (
                 f"{topic} has retention.ms={retention_ms} ({retention_ms / 3_600_000:g} h): the cluster removes older"
                 f" records, such as the first records of {copy.directory.name}"

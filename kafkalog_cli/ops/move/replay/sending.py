@@ -283,15 +283,15 @@ class Replay:
         """Yield the records to send, and report damage, whose records are left out."""
         has_zero = False
         for segment in log.segments():
-            for found in segment.blocks():
+            for block in segment.blocks():
                 while log.notes:
                     report(log.notes.popleft())
                 path = segment.segment.log.path
-                if isinstance(found, Fault):
-                    message = f"at byte {found.position}: {found.message}"
-                    report(Note(found.kind.value, message, path, is_error=True))
+                if isinstance(block, Fault):
+                    message = f"at byte {block.position}: {block.message}"
+                    report(Note(block.kind.value, message, path, is_error=True))
                     continue
-                for record in found.rows():
+                for record in block.rows():
                     if record.timestamp == 0 and not has_zero:
                         has_zero = True
                         message = f"the record of offset {record.offset} has the timestamp 0, and is sent with 1 ms"

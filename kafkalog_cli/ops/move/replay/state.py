@@ -118,12 +118,12 @@ class ReplayState:
 
     def _read(self) -> dict[str, Any]:
         try:
-            found = parse(read_all(self._fs, self.path, _MOST_BYTES))
-            _FORM(found)
+            parsed = parse(read_all(self._fs, self.path, _MOST_BYTES))
+            _FORM(parsed)
         except ValueError as error:
             raise BadInput(path=self.path, reason=f"it is not a state of kafkalog replay: {error}") from error
-        assert isinstance(found, dict)
-        return found
+        assert isinstance(parsed, dict)
+        return parsed
 
 
 def _numbers(count: int) -> Callable[[Any], None]:

@@ -47,12 +47,12 @@ def refuse_delete_groups(_broker: Broker, request: Request) -> Message:
 def refuse_delete_topics(_broker: Broker, request: Request) -> Message:
     """Refuse to delete topics, which are named by their names or, since version 6, by their ids."""
     named = [{"name": name} for name in request.body.get("topicNames", ())]
-    return {"responses": [{**one, **_OF_TOPIC} for one in (*named, *request.body.get("topics", ()))]}
+    return {"responses": [{**topic, **_OF_TOPIC} for topic in (*named, *request.body.get("topics", ()))]}
 
 
 def refuse_delete_records(_broker: Broker, request: Request) -> Message:
     """Refuse to delete records."""
-    return of_each_partition(request, "name", lambda _, one: {**one, "lowWatermark": -1, **_OF_TOPIC})
+    return of_each_partition(request, "name", lambda _, partition: {**partition, "lowWatermark": -1, **_OF_TOPIC})
 
 
 def refuse_producer(_broker: Broker, request: Request) -> Message:
@@ -68,7 +68,7 @@ def refuse_produce(_broker: Broker, request: Request) -> Message:
                 "name": topic.get("name", ""),
                 "topicId": topic.get("topicId", ZERO_UUID),
                 "partitionResponses": [
-                    {"index": one["index"], "baseOffset": -1, **_OF_TOPIC} for one in topic["partitionData"]
+                    {"index": partition["index"], "baseOffset": -1, **_OF_TOPIC} for partition in topic["partitionData"]
                 ],
             }
             for topic in request.body["topicData"]

@@ -158,10 +158,10 @@ class ServedCopy:
     def bytes_at(self, offset: int, most_bytes: int) -> RecordsRange | NoRecords:
         """Return bytes of a log of Kafka 0.7 from an offset on; the offset is a position of a byte."""
         number = self.segment_at(offset)
-        found = self.map(number).good_bytes(offset - self.segments[number].base_offset, most_bytes)
+        records = self.map(number).good_bytes(offset - self.segments[number].base_offset, most_bytes)
         if self.is_cut(number):
             return NoRecords.CUT_OFF
-        return NoRecords.DAMAGED if found is None else found
+        return NoRecords.DAMAGED if records is None else records
 
     def is_cut(self, number: int) -> bool:
         """Whether another program has cut batches off a segment since the start, and may have appended others since.

@@ -72,8 +72,8 @@ class ServedPartition:
         good = self.own.map(len(self.segments) - 1).next_offset
         if good is None or good >= end:
             return end
-        found = self._batches_of_others(max(good, self.start), end)
-        return max((batches.next_offset for batches in found), default=max(good, self.start))
+        ranges = self._batches_of_others(max(good, self.start), end)
+        return max((batches.next_offset for batches in ranges), default=max(good, self.start))
 
     @cached_property
     def high_watermark(self) -> int:
@@ -110,7 +110,7 @@ class ServedPartition:
             holes = self.own.holes(self.segments.index(segment)) if self._other_copies else ()
             ranges = (batches for hole in holes for batches in self._batches_of_others(*hole))
             hidden = ((batches.file, batch) for batches in ranges for batch in batches.batches)
-            yield from merge(own, hidden, key=lambda found: found[1].base_offset)
+            yield from merge(own, hidden, key=lambda item: item[1].base_offset)
 
     def _batches_of_others(self, offset: int, end_offset: int | None) -> Iterator[RecordsRange]:
         """Yield the batches of other copies at offsets `offset` to `end_offset`, without it, where this copy has none.
@@ -119,11 +119,11 @@ class ServedPartition:
         """
         end = self.own.next_offset if end_offset is None else end_offset
         while offset < end:
-            found = self._find(offset, end, _READ_BYTES, first_is_whole=True, skips=True)
-            if not isinstance(found, RecordsRange):
+            ranges = self._find(offset, end, _READ_BYTES, first_is_whole=True, skips=True)
+            if not isinstance(ranges, RecordsRange):
                 return
-            yield found
-            offset = found.next_offset
+            yield ranges
+            offset = ranges.next_offset
 
     def warm_up(self) -> None:
         """Read and check the first part of the log, before the first fetch."""
@@ -205,9 +205,9 @@ class ServedPartition:
             return NoRecords.OUT_OF_RANGE
         if offset == self.end:
             return None
-        found = self.own.bytes_at(offset, max(0, min(most_bytes, self.end - offset)))
+        records = self.own.bytes_at(offset, max(0, min(most_bytes, self.end - offset)))
         self._report_damage(self.own.map(self.own.segment_at(offset)).damage)
-        return found
+        return records
 
     def offsets_before(self, time_ms: int, most: int, now_ms: int) -> list[int]:
         """Return at most `most` offsets before a time. See `offsets_before` of lookup_time."""
@@ -219,7 +219,7 @@ class ServedPartition:
 
     def latest(self) -> Found | None:
         """Return the first record with the largest timestamp. Raises OSError for a cut log."""
-        return self._best(TimeSearch.latest_in, lambda found: found.record_timestamp or 0)
+        return self._best(TimeSearch.latest_in, lambda record: record.record_timestamp or 0)
 
     def _best(
         self, find: Callable[[TimeSearch, Partition], Found | None], rank: Callable[[Found], int]
@@ -235,22 +235,24 @@ class ServedPartition:
         best: Found | None = None
         for copy in (self.copy, *(other.copy for other in self._other_copies)):
             with self._decoding:
-                found = find(TimeSearch(self._fs, DEFAULT_LIMITS), copy)
-            if found is None or (best is not None and (rank(found), -_offset(found)) <= (rank(best), -_offset(best))):
+                record = find(TimeSearch(self._fs, DEFAULT_LIMITS), copy)
+            if record is None or (
+                best is not None and (rank(record), -_offset(record)) <= (rank(best), -_offset(best))
+            ):
                 continue
-            if copy is self.copy or self._is_hidden(found):
-                best = found
+            if copy is self.copy or self._is_hidden(record):
+                best = record
         return best
 
-    def _is_hidden(self, found: Found) -> bool:
+    def _is_hidden(self, record: Found) -> bool:
         """Whether a record of another copy is served because the best copy does not have its offset."""
-        offset = _offset(found)
+        offset = _offset(record)
         if not self.start <= offset < self.end:
             return False
         batches = self._find(offset, self.end, 0, first_is_whole=True, skips=False)
         return isinstance(batches, RecordsRange) and batches.first.base_offset <= offset and not self.own.has(batches)
 
 
-def _offset(found: Found) -> int:
-    offset = found.record_offset
-    return found.batch.last_offset if offset is None else offset
+def _offset(record: Found) -> int:
+    offset = record.record_offset
+    return record.batch.last_offset if offset is None else offset

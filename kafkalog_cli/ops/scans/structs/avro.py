@@ -78,8 +78,8 @@ class AvroShape:
             return {**key, "valueType": types[0], "valueContainsNull": _may_be_null(parts[0])}
         if node.kind != "union":
             decimal = _decimal(node)
-            found = _LOGICAL.get(_logical(node), _SIMPLE[node.kind])
-            return f"decimal({decimal[0]},{decimal[1]})" if decimal else found
+            leaf = _LOGICAL.get(_logical(node), _SIMPLE[node.kind])
+            return f"decimal({decimal[0]},{decimal[1]})" if decimal else leaf
         if len(types) <= 1:
             return types[0] if types else "void"
         members = [f"member{number}" for number in range(len(types))]
@@ -92,10 +92,10 @@ class AvroShape:
                 self._made[writer, reader] = self._new_converter(writer, reader)
             except ValueError as error:
                 self._made[writer, reader] = error
-        found = self._made[writer, reader]
-        if isinstance(found, ValueError):
-            raise found
-        return found
+        converter = self._made[writer, reader]
+        if isinstance(converter, ValueError):
+            raise converter
+        return converter
 
     def _new_converter(self, writer: AvroNode, reader: AvroNode) -> Convert:
         if writer.kind == "union":
@@ -160,11 +160,11 @@ class AvroShape:
                 raise ValueError(f"the writer's schema has no field {name} of {reader.label}")
         size = self._sizes[reader]
 
-        def convert(found: dict[str, Any]) -> dict[str, Any]:
+        def convert(record: dict[str, Any]) -> dict[str, Any]:
             self._cells -= size
             if self._cells < 0:
                 raise ValueError(f"it has more than {MOST_CELLS} fields and items")
-            return {name: make(None if source is None else found[source]) for name, source, make in fields}
+            return {name: make(None if source is None else record[source]) for name, source, make in fields}
 
         return convert
 
@@ -216,8 +216,8 @@ def _decimal(node: AvroNode) -> tuple[int, int] | None:
 
 
 def _aliases(definition: dict[str, Any]) -> list[str]:
-    found = definition.get("aliases")
-    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    aliases = definition.get("aliases")
+    return [alias for alias in aliases if isinstance(alias, str)] if isinstance(aliases, list) else []
 
 
 def _rank(writer: AvroNode, reader: AvroNode) -> int | None:
@@ -228,7 +228,7 @@ def _rank(writer: AvroNode, reader: AvroNode) -> int | None:
         same_size = writer.size == reader.size
         return 0 if same_size else None
     space, _, name = reader.label.rpartition(".")
-    aliases = [one if "." in one or not space else f"{space}.{one}" for one in _aliases(reader.definition)]
+    aliases = [alias if "." in alias or not space else f"{space}.{alias}" for alias in _aliases(reader.definition)]
     if writer.kind == "fixed" and writer.size != reader.size:
         return None
     if writer.label in aliases:
@@ -241,11 +241,11 @@ def _rank(writer: AvroNode, reader: AvroNode) -> int | None:
 def _symbol(reader: AvroNode) -> Convert:
     symbols, default = frozenset(reader.names), reader.definition.get("default")
 
-    def convert(found: str) -> str:
-        if found in symbols:
-            return found
+    def convert(symbol: str) -> str:
+        if symbol in symbols:
+            return symbol
         if default not in symbols:
-            raise ValueError(f"{found[:100]} is not a symbol of {reader.label}")
+            raise ValueError(f"{symbol[:100]} is not a symbol of {reader.label}")
         return str(default)
 
     return convert
@@ -254,20 +254,20 @@ def _symbol(reader: AvroNode) -> Convert:
 def _leaf(writer: AvroNode, reader: AvroNode) -> Convert:
     decimal, logical = _decimal(reader), _LOGICAL.get(_logical(reader))
     if reader.kind == "string" and writer.kind == "bytes":
-        return lambda found: found.encode("latin-1").decode()
+        return lambda value: value.encode("latin-1").decode()
     if reader.kind in ("bytes", "fixed"):
         encoding = "utf-8" if writer.kind == "string" else "latin-1"
         if decimal is None:
-            return lambda found: found.encode(encoding)
-        return lambda found: _decimal_of(found.encode(encoding), *decimal)
+            return lambda value: value.encode(encoding)
+        return lambda value: _decimal_of(value.encode(encoding), *decimal)
     if writer.kind == "float":
-        return lambda found: _FLOAT.unpack(_FLOAT.pack(float(found)))[0]
+        return lambda value: _FLOAT.unpack(_FLOAT.pack(float(value)))[0]
     if reader.kind in ("float", "double"):
         return float
     if logical in ("timestamp", "timestamp_ntz"):
         scale = 1000 if str(reader.definition["logicalType"]).endswith("millis") else 1
-        return lambda found: microseconds(found * scale)
-    return lambda found: found
+        return lambda value: microseconds(value * scale)
+    return lambda value: value
 
 
 def _decimal_of(data: bytes, precision: int, scale: int) -> Decimal:

@@ -30,7 +30,7 @@ class StructTypes:
 
     @cached_property
     def _decoder(self) -> ValueDecoder | None:
-        return self._decoding.decoder(self._fs, [one.path for one in self._partitions])[0]
+        return self._decoding.decoder(self._fs, [partition.path for partition in self._partitions])[0]
 
     def typed(self, column: SourceColumn) -> SourceColumn:
         """Return a column of structs with the type of the newest schema of the partitions' topics; others unchanged.
@@ -39,7 +39,9 @@ class StructTypes:
         """
         if not column.is_struct:
             return column
-        types = {topic: self._type(column, topic) for topic in sorted({one.topic for one in self._partitions})}
+        types = {
+            topic: self._type(column, topic) for topic in sorted({partition.topic for partition in self._partitions})
+        }
         first = next(iter(types.values()))
         if any(kind != first for kind in types.values()):
             raise UsageError(
@@ -88,7 +90,7 @@ class StructColumn:
 
         kind = arrow_of(self._column.spark)
         parts = [
-            pa.array([_value(one) for one in self._decoded.decoded(part, self._column.core)], kind)
+            pa.array([_value(contents) for contents in self._decoded.decoded(part, self._column.core)], kind)
             for part in (batch.slice(at, self._rows) for at in range(0, batch.num_rows, self._rows))
         ]
         return pa.concat_arrays(parts) if parts else pa.nulls(0, kind)

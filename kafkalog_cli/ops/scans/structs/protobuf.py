@@ -64,10 +64,10 @@ class ProtobufShape:
         if _is_map(kind):
             key, value = (self._field(kind.fields_by_name[name], around) for name in ("key", "value"))
             return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": False}
-        found = _TYPES[field.type] if kind is None else self._message(kind, around)
+        type_ = _TYPES[field.type] if kind is None else self._message(kind, around)
         if _is_repeated(field):
-            return {"type": "array", "elementType": found, "containsNull": False}
-        return found
+            return {"type": "array", "elementType": type_, "containsNull": False}
+        return type_
 
     def _value(self, message: Any) -> Any:
         kind = message.DESCRIPTOR
@@ -81,12 +81,12 @@ class ProtobufShape:
     def _field_value(self, message: Any, field: Any) -> Any:
         if field.has_presence and not message.HasField(field.name):
             return None
-        found = getattr(message, field.name)
+        contents = getattr(message, field.name)
         if _is_map(field.message_type):
             keys, values = (self._single(field.message_type.fields_by_name[name]) for name in ("key", "value"))
-            return [(keys(key), values(found[key])) for key in found]
-        one = self._single(field)
-        return [one(value) for value in found] if _is_repeated(field) else one(found)
+            return [(keys(key), values(contents[key])) for key in contents]
+        convert = self._single(field)
+        return [convert(value) for value in contents] if _is_repeated(field) else convert(contents)
 
     def _single(self, field: Any) -> Callable[[Any], Any]:
         """Return the conversion of one value of a field."""
@@ -104,5 +104,5 @@ def _is_map(kind: Any) -> bool:
 
 def _is_repeated(field: Any) -> bool:
     """Whether a field is repeated; libraries before 6.31 have no `is_repeated`, and later libraries have no `label`."""
-    found = getattr(field, "is_repeated", None)
-    return bool(field.label == field.LABEL_REPEATED if found is None else found)
+    is_repeated = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED if is_repeated is None else is_repeated)

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkalog_cli.broker.cleaning import marking
 from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
 from kafkalog_cli.broker.cleaning.key_table import KeySlice, KeyTable, SoughtKeys
-from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, aborted_between
+from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark, mark_erased
 from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Causes, Marks
 from kafkalog_cli.broker.cleaning.output import IndexLimits
@@ -333,7 +332,7 @@ def test_a_tombstone_counts_though_its_producer_aborted_before():
     def end(offset, commits):
         return end_marker(offset, BASE_TIME_MS, producer, commits)
 
-    def survivors(lookup):
+    def survivors(aborted_from):
         fs = MemoryFilesystem()
         log = b"".join([
             batch_v2([R(0, BASE_TIME_MS, b"k", b"old")]), data(1, b"a", b"x", 0), end(2, 0),
@@ -351,13 +350,13 @@ def test_a_tombstone_counts_though_its_producer_aborted_before():
         fs.add(f"{DIRECTORY}/{6:020d}.index", b"")
         fs.add(f"{DIRECTORY}/{6:020d}.timeindex", b"")
         log = CleanableLog(fs, open_partition(fs, DIRECTORY).segments)
-        with mock.patch.object(marking, "aborted_between", lookup):
+        with mock.patch.object(CleanableLog, "aborted_from", aborted_from):
             marks = mark(log, MarkingRequest(3, 6, NOW_MS))
         files = Files()
         request = CleaningRequest(NOW_MS, RETENTION_MS, 6, GROUP_BYTES, IndexLimits(50, 4096), {}, 6)
         list(Cleaner(log, marks, request, files).groups())
         return [record for _, records in written(files) for record in records if record[1] == b"k"]
 
-    assert survivors(aborted_between) == [(3, b"k", None)]
-    from_the_start = lambda indexes, _, to_offset: aborted_between(indexes, 0, to_offset)  # noqa: E731
-    assert survivors(from_the_start) == [(0, b"k", b"old"), (3, b"k", None)]
+    from_there = CleanableLog.aborted_from
+    assert survivors(from_there) == [(3, b"k", None)]
+    assert survivors(lambda log, _: from_there(log, 0)) == [(0, b"k", b"old"), (3, b"k", None)]

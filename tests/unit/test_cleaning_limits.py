@@ -1,6 +1,7 @@
 """What a cleaning does exactly at a limit: the first dirty offset, a full table, a full file, a time that has just come."""
 
 import struct
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import pytest
@@ -9,16 +10,15 @@ from kafkalog_cli.broker.cleaning import marking
 from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
 from kafkalog_cli.broker.cleaning.explaining import Reason, explain_key
 from kafkalog_cli.broker.cleaning.key_table import KeySlice, KeyTable
-from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, SegmentAborts, SegmentChunks, aborted_between
+from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, SegmentChunks
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark
 from kafkalog_cli.broker.cleaning.marks import Marks, causes_of
 from kafkalog_cli.broker.cleaning.output import _BUFFER_BYTES, CleanedSegments, IndexLimits
 from kafkalog_cli.disk.fs import FileAttributes
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.records import RECORDS_AT_ONCE
-from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
-from tests.support.logs import BASE_TIME_MS, R, batch_v2, message
+from tests.support.logs import BASE_TIME_MS, R, aborted_txns, batch_v2, message
 from tests.support.memory_fs import MemoryFilesystem
 from tests.unit.test_cleaning import DIRECTORY, NOW_MS, Files, written
 
@@ -101,19 +101,14 @@ def test_marks_stay_in_memory_up_to_their_limit():
 # -- aborted transactions
 
 
-def test_aborted_transactions_that_touch_the_range():
-    """TransactionIndex.collectAbortedTxns and LocalLog.collectAbortedTransactions."""
-
-    def entry(first, last, stable=0):
-        return AbortedTxn(0, first, first, last, stable)
-
-    indexes = [
-        SegmentAborts(0, [entry(1, 30)]),
-        SegmentAborts(10, [entry(2, 9), entry(3, 10), entry(19, 24), entry(20, 25)]),
-        SegmentAborts(20, [entry(4, 26, 19), entry(5, 27, 20), entry(6, 28)]),
-    ]
-    assert [txn.first_offset for txn in aborted_between(indexes, 10, 20)] == [3, 19, 4, 5]
-    assert [txn.first_offset for txn in aborted_between(indexes, 9, 20)][:2] == [1, 2]
+def test_aborted_transactions_that_end_at_an_offset_or_above_it():
+    """TransactionIndex.collectAbortedTxns."""
+    fs = MemoryFilesystem()
+    for base, ends in ((0, [9, 10, 30]), (10, [25]), (20, [28])):
+        fs.add(f"{DIRECTORY}/{base:020d}.log", b"")
+        fs.add(f"{DIRECTORY}/{base:020d}.txnindex", aborted_txns([(7, 1, end, end + 1) for end in ends]))
+    log = CleanableLog(fs, open_partition(fs, DIRECTORY).segments)
+    assert [txn.last_offset for txn in log.aborted_from(10)] == [10, 30, 25, 28]
 
 
 # -- what a segment must be like
@@ -151,6 +146,15 @@ def test_the_offsets_of_a_segment_ascend(rows, is_sound):
     else:
         with pytest.raises(Damaged):
             chunks._check("/log", columns)
+
+
+@pytest.mark.parametrize(("first", "is_sound"), [(6, True), (5, False)])
+def test_the_offsets_of_a_chunk_ascend_from_those_of_the_chunk_before(first, is_sound):
+    log = log_of((5, []))
+    chunks = SegmentChunks(log, log.segments[0])
+    chunks._check("/log", BatchColumns.from_rows([row(5, 5)]))
+    with nullcontext() if is_sound else pytest.raises(Damaged):
+        chunks._check("/log", BatchColumns.from_rows([row(first, 6)]))
 
 
 def test_a_segment_begins_below_an_offset():

@@ -18,7 +18,6 @@ from kafkalog_cli.broker.cleaning.log import (
     CleanedTransactions,
     Damaged,
     SegmentChunks,
-    aborted_between,
     sound,
     type_of_control,
 )
@@ -37,7 +36,6 @@ from kafkalog_cli.format.columns import Octets, any_row, least_and_largest
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns
-from kafkalog_cli.log.log_end import segment_end
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
@@ -118,7 +116,7 @@ class Cleaner:
     def groups(self) -> Iterator[CleanedGroup]:
         """Write the new segments of each group. Raises Damaged, and errors of opening, reading and writing files."""
         log, request = self._log, self._request
-        aborts = log.aborts()
+        self._transactions.expect(log.aborted_from(0))
         sizes = [size for size in log.sizes if size.base_offset < self._marks.end_offset]
         index_bytes = request.indexes.segment_index_bytes
         if request.only_erases:
@@ -129,10 +127,7 @@ class Cleaner:
             segments = [log.segments[at] for at in places]
             mtime_ms = segments[-1].log.mtime_ms
             self._out = CleanedSegments(self._files, segments[0].base_offset, request.indexes, mtime_ms)
-            for at, segment in enumerate(segments):
-                is_last = at + 1 == len(segments)
-                upper = self._next_offset(segment) if is_last else segments[at + 1].base_offset
-                self._transactions.expect(aborted_between(aborts, segment.base_offset, upper))
+            for segment in segments:
                 if request.only_erases:
                     self._out.note_aborted(log.aborted_in(segment))
                 self._clean(segment)
@@ -143,9 +138,6 @@ class Cleaner:
                     )
                     raise Damaged(segments[0].log.path, Fault(FaultKind.INVALID_ENTRY, 0, message))
             yield CleanedGroup(tuple(segment.base_offset for segment in segments), tuple(self._out.close()))
-
-    def _next_offset(self, segment: Segment) -> int:
-        return segment_end(self._log.fs, segment, like_clean_start=False).next_offset
 
     def _clean(self, segment: Segment) -> None:
         place = self._marks.start_of(segment.base_offset)

@@ -10,7 +10,6 @@ from kafkalog_cli.broker.cleaning.log import (
     CleanableLog,
     CleanedTransactions,
     SegmentChunks,
-    aborted_between,
     sound,
 )
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest
@@ -81,14 +80,12 @@ class _Search:
         self._request = request
         self._finder = SoughtKeys([key]).finder()
         self._reader = RecordReader(log.limits)
-        self._aborts = log.aborts()
+        self._aborted = log.aborted_from(0)
 
     def __iter__(self) -> Iterator[_Found]:
         transactions = CleanedTransactions()
-        segments = self._log.segments
-        for at, segment in enumerate(segments):
-            upper = segments[at + 1].base_offset if at + 1 < len(segments) else 1 << 63
-            transactions.expect(aborted_between(self._aborts, segment.base_offset, upper))
+        transactions.expect(self._aborted)
+        for segment in self._log.segments:
             for chunk in SegmentChunks(self._log, segment):
                 aborted = set(transactions.unkeyed_rows(self._reader, chunk, segment.log.path))
                 for block in sound(self._reader.blocks(chunk), segment.log.path):

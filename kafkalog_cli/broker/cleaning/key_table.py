@@ -119,8 +119,6 @@ class KeyTable:
 
     def put(self, block: RecordBlock, first: int, end: int, at: int) -> int:
         """Add records, and mark the earlier records with the same keys; return the first row without room, or `end`."""
-        if first >= end:
-            return end
         data, records = _memory_of(block)
         for begin, stop in self._marks.parts(first, end):
             row = begin
@@ -136,9 +134,8 @@ class KeyTable:
 
     def mark_older(self, block: RecordBlock, first: int, end: int, at: int) -> None:
         """Mark the records whose keys are in the table."""
-        if first < end:
-            data, records = _memory_of(block)
-            self._table.mark(data, records, first, end, at, self._part, self._marks.flags)
+        data, records = _memory_of(block)
+        self._table.mark(data, records, first, end, at, self._part, self._marks.flags)
 
     def _grow(self, *, slots: bool, size_bytes: int) -> bool:
         """Make room for more keys (`slots`), or for more bytes of keys; return False if the memory limit forbids it."""

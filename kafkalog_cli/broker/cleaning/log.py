@@ -50,7 +50,7 @@ class CleanedTransactions:
         self._count = 0
 
     def expect(self, aborted: Iterable[AbortedTxn]) -> None:
-        """Add entries of transaction indexes; an entry may be added again for each segment that it reaches into."""
+        """Add entries of transaction indexes."""
         for txn in aborted:
             self._count += 1
             heapq.heappush(self._coming, (txn.first_offset, self._count, txn))
@@ -110,30 +110,6 @@ class CleanedTransactions:
             self._aborted.setdefault(txn.producer_id, _Ongoing(txn))
 
 
-class SegmentAborts(NamedTuple):
-    """The entries of a segment's transaction index."""
-
-    base_offset: int
-    entries: Sequence[AbortedTxn]
-
-
-def aborted_between(indexes: Sequence[SegmentAborts], from_offset: int, to_offset: int) -> list[AbortedTxn]:
-    """Return the aborted transactions that overlap the range, as a broker finds them (collectAbortedTransactions).
-
-    The search covers entries from the segment with `from_offset` on. It ends at the first entry whose last stable
-    offset is at least `to_offset`: all transactions before `to_offset` had ended.
-    """
-    first = max((at for at, index in enumerate(indexes) if index.base_offset <= from_offset), default=0)
-    found = []
-    for index in indexes[first:]:
-        for txn in index.entries:
-            if txn.last_offset >= from_offset and txn.first_offset < to_offset:
-                found.append(txn)
-            if txn.last_stable_offset >= to_offset:
-                return found
-    return found
-
-
 _CHUNK_BYTES = 1 << 20
 """Smaller than the usual chunk: columns of small records take three times its size, and memory is needed for keys."""
 
@@ -167,9 +143,13 @@ class CleanableLog(NamedTuple):
             for segment in self.segments
         ]
 
-    def aborts(self) -> list[SegmentAborts]:
-        """Return the transaction indexes of all segments. Raises Damaged."""
-        return [SegmentAborts(segment.base_offset, self.aborted_in(segment)) for segment in self.segments]
+    def aborted_from(self, offset: int) -> list[AbortedTxn]:
+        """Return the aborted transactions that end at an offset or above it. Raises Damaged.
+
+        A broker asks for them segment by segment (collectAbortedTransactions). Those that begin in a later segment
+        change nothing before.
+        """
+        return [txn for segment in self.segments for txn in self.aborted_in(segment) if txn.last_offset >= offset]
 
     def aborted_in(self, segment: Segment) -> Sequence[AbortedTxn]:
         """Return the entries of a segment's transaction index. Raises Damaged."""

@@ -16,7 +16,6 @@ from kafkalog_cli.broker.cleaning.log import (
     CleanedTransactions,
     Damaged,
     SegmentChunks,
-    aborted_between,
 )
 from kafkalog_cli.broker.cleaning.marks import Marks
 from kafkalog_cli.errors import KafkalogError
@@ -127,7 +126,7 @@ class _Marking:
         """
         request, segments = self._request, self._log.segments
         tracker = CleanedTransactions()
-        tracker.expect(aborted_between(self._log.aborts(), request.first_dirty, request.first_uncleanable))
+        tracker.expect(self._log.aborted_from(request.first_dirty))
         for at in places:
             segment = segments[at]
             start = _index_floor(self._log, segment, request.first_dirty)

@@ -298,9 +298,7 @@ STEPS_IN_PARTITIONS = {
 }
 """More exact steps, by the error's number, for a path in the directory of a partition."""
 
-_PARTITION = re.compile(
-    r"((?:(?!/\.kafkalog/).)*-\d+)(?:/(?:\.kafkalog(?:/.*)?|[^/]*(?:\.|checkpoint)[^/]*)?)?", re.DOTALL
-)
+_PARTITION = r"(?s)((?:(?!/\.kafkalog/).)*-\d+)(?:/(?:\.kafkalog(?:/.*)?|[^/]*(?:\.|checkpoint)[^/]*)?)?"
 """Matches the directory of a partition, or a file in it; the group is the directory.
 
 The directory of a run in `.kafkalog` may end with a number too.
@@ -315,7 +313,7 @@ def next_step(error: BaseException) -> str:
     if number is None:
         return ""
     path = error.details.get("path") if isinstance(error, KafkalogError) else getattr(error, "filename", None)
-    partition = _PARTITION.fullmatch(os.fsdecode(path)) if isinstance(path, (str, bytes)) else None
+    partition = re.fullmatch(_PARTITION, os.fsdecode(path)) if isinstance(path, (str, bytes)) else None
     is_gone = isinstance(error, KafkalogError) and error.has_no_partition
     if number in _OF_PERMISSIONS:
         return _step_to_permission(os.fsdecode(path) if isinstance(path, (str, bytes)) else None)

@@ -171,16 +171,14 @@ def _value(name: str, kind: Any, values: Mapping[str, Any]) -> Any:
 
 _PREFIX = "KAFKALOG_"
 _WITHOUT_OPTION = frozenset({"KAFKALOG_CACHE_DIR", "KAFKALOG_DEBUG", "KAFKALOG_JAVA_HOME"})
-_OF_OTHERS = re.compile(
-    r"KAFKALOG_(TEST_.*|(.+_)?SERVICE_(HOST|PORT(_.+)?)|(.+_)?PORT(_\d+_[A-Z]+(_(PROTO|PORT|ADDR))?)?)"
-)
+_OF_OTHERS = r"KAFKALOG_(TEST_.*|(.+_)?SERVICE_(HOST|PORT(_.+)?)|(.+_)?PORT(_\d+_[A-Z]+(_(PROTO|PORT|ADDR))?)?)"
 """Variables of the tests, and of Kubernetes, which sets them in each pod for a service named kafkalog or kafkalog-X."""
 
 
 def _check_variables(own: Sequence[str]) -> None:
     """Raise UsageError for a variable of an unknown name. Other commands than the called one are imported for it."""
     for name in os.environ:
-        is_known = name in own or name in _WITHOUT_OPTION or _OF_OTHERS.fullmatch(name)
+        is_known = name in own or name in _WITHOUT_OPTION or re.fullmatch(_OF_OTHERS, name)
         if not name.startswith(_PREFIX) or is_known:
             continue
         known = [variable for command in COMMANDS.values() for variable in command.variables]

@@ -27,7 +27,7 @@ from kafkalog_cli.cli.options import (
     delay_ms_of,
 )
 from kafkalog_cli.errors import ExitCode, UsageError, counted, shell_word
-from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
+from kafkalog_cli.format.kafka_version import NEWEST, kafka_version_of
 from kafkalog_cli.ops.call.call import Call
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.call.target import Changed

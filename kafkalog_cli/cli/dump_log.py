@@ -26,8 +26,8 @@ from kafkalog_cli.disk.names import FileKind, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
 from kafkalog_cli.format.java_text import parse_long
+from kafkalog_cli.format.kafka_version import NEWEST, kafka_version_of
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import directory_name, segment_of_file
 from kafkalog_cli.ops.look.dump import MAX_INT32, DumpOptions, SegmentDump

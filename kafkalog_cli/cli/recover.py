@@ -12,7 +12,7 @@ from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.options import Pacing, PartitionPaths, Printing, Safety, Topics, WriterSettings
 from kafkalog_cli.errors import UsageError, counted, shell_word
-from kafkalog_cli.format.internal_topics.schema import NEWEST
+from kafkalog_cli.format.kafka_version import NEWEST
 from kafkalog_cli.ops.change.plans import Remark
 from kafkalog_cli.ops.check.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.check.recover.recover import Recovered

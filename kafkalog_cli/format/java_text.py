@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 _INTEGER = re.compile(r"([+-]?)(\d+)")
 _WHITE_SPACE = re.compile(r"[ \t\n\x0b\f\r]+")
 _LINE = re.compile(rb"([^\r\n]*)(?:\r\n|[\r\n])|([^\r\n]+)")
-_LINE_END = re.compile(r"\r\n|\r|\n")
-_LAST_LINE_END = re.compile(r"[\r\n]\Z")
-_PROPERTY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_LINE_END = r"\r\n|\r|\n"
+_LAST_LINE_END = r"[\r\n]\Z"
+_PROPERTY = r"(?s)((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)"
+_ESCAPE = r"(?s)\\(u[0-9a-fA-F]{4}|.)"
 _UNESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPED = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 _MAX_DIGITS = 19
@@ -88,7 +88,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
     """
     properties = {}
     for line in _logical_lines(data.decode("latin-1")):
-        key, value = _PROPERTY.findall(line)[0]
+        key, value = re.findall(_PROPERTY, line)[0]
         properties[_unescape(key)] = _unescape(value)
     return properties
 
@@ -104,7 +104,7 @@ def format_properties(properties: Iterable[tuple[str, str]], comments: Iterable[
 
 def _logical_lines(text: str) -> Iterator[str]:
     pending: list[str] = []
-    for natural_line in _LINE_END.split(_LAST_LINE_END.sub("", text)):
+    for natural_line in re.split(_LINE_END, re.sub(_LAST_LINE_END, "", text)):
         line = natural_line.lstrip(" \t\f")
         if not pending and (not line or line[0] in "#!"):
             continue
@@ -129,7 +129,7 @@ def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     # Two escapes can be the surrogate halves of one character.
-    return _ESCAPE.sub(character, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return re.sub(_ESCAPE, character, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _escape(text: str, *, every_space: bool) -> str:

@@ -1,6 +1,5 @@
 """JSON that anybody may have written: parsed and checked against a form before it is believed."""
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -22,6 +21,8 @@ _BYTES_OF_A_CONTAINER, _BYTES_OF_A_VALUE, _FEW = 32, 6, 100_000
 
 def parse(data: bytes) -> Any:
     """Return the value of a JSON document. Raises ValueError, also for a repeated name and for numbers such as NaN."""
+    import json  # here, because most runs of dump-log read no JSON
+
     containers = data.count(b"[") + data.count(b"{")
     if (
         containers > _FEW + len(data) // _BYTES_OF_A_CONTAINER

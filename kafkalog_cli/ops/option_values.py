@@ -7,16 +7,15 @@ from typing import NamedTuple
 from kafkalog_cli.errors import UsageError
 
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_AGO = re.compile(r"-(\d{1,12})([smhd])")
-_SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
-_INTEGER = re.compile(r"-?\d{1,19}")
-_BASIC_DATE = re.compile(r"((?:19[7-9]|2[01]\d)\d)(0[1-9]|1[0-2])([0-2]\d|3[01])")
-_BASIC_TIME = re.compile(r"([T ]\d\d)(\d\d)(\d\d)?")
-_DIGITS_OF_DATE = re.compile(
-    rf"(?:{_BASIC_DATE.pattern}(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?|(?:19[7-9]|2[01]\d)\d(?:0[1-9]|1[0-2])?)"
-)
+# Patterns as text: few runs need one, and to compile all takes a hundredth of a small dump.
+_AGO = r"-(\d{1,12})([smhd])"
+_SECONDS = r"\d{1,12}(\.\d{1,9})?"
+_INTEGER = r"-?\d{1,19}"
+_BASIC_DATE = r"((?:19[7-9]|2[01]\d)\d)(0[1-9]|1[0-2])([0-2]\d|3[01])"
+_BASIC_TIME = r"([T ]\d\d)(\d\d)(\d\d)?"
+_DIGITS_OF_DATE = rf"(?:{_BASIC_DATE}(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?|(?:19[7-9]|2[01]\d)\d(?:0[1-9]|1[0-2])?)"
 """A year, a month, or date and time without the T of ISO 8601: as milliseconds no clock ever showed them."""
-_NO_DATE = re.compile(r"(?:19[7-9]|2[01]\d)\d{5}")
+_NO_DATE = r"(?:19[7-9]|2[01]\d)\d{5}"
 """Eight digits with a year at their begin. They are no date if their month or day is none: 20261326."""
 
 
@@ -46,24 +45,24 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     Eight digits that are a date are ISO 8601 too: 20261126. Raises UsageError.
     """
     text = text.strip()
-    ago = _AGO.fullmatch(text)
+    ago = re.fullmatch(_AGO, text)
     if ago:
         return now_ms - int(ago[1]) * _UNIT_MS[ago[2]]
-    if _DIGITS_OF_DATE.fullmatch(text):
+    if re.fullmatch(_DIGITS_OF_DATE, text):
         day = f"{text[:8]}T{text[8:]}" if text[6:] else f"{text[:4]}-{text[4:] or '01'}-01"
         raise UsageError(reason=f"{text} is a date or milliseconds: write {day}, or {iso_time(int(text))}")
-    if _NO_DATE.fullmatch(text) and not is_date(text):
+    if re.fullmatch(_NO_DATE, text) and not is_date(text):
         reason = f"{text!r} is not a time: no date has this month or day; as milliseconds write {iso_time(int(text))}"
         raise UsageError(reason=reason)
-    if _INTEGER.fullmatch(text) and not is_date(text):
+    if re.fullmatch(_INTEGER, text) and not is_date(text):
         return int(text)
     from datetime import datetime, timezone
 
     # Before Python 3.11, fromisoformat accepts neither Z nor the basic format.
     extended = re.sub("[Zz]$", "+00:00", text)
-    date = _BASIC_DATE.match(extended)
+    date = re.match(_BASIC_DATE, extended)
     if date:
-        rest = _BASIC_TIME.sub(lambda match: ":".join(filter(None, match.groups())), extended[date.end() :], count=1)
+        rest = re.sub(_BASIC_TIME, lambda part: ":".join(filter(None, part.groups())), extended[date.end() :], count=1)
         extended = "-".join(date.groups()) + re.sub(r"([+-]\d\d)(\d\d)$", r"\1:\2", rest)
     try:
         moment = datetime.fromisoformat(extended)
@@ -78,7 +77,7 @@ def parse_time_ms(text: str, now_ms: int) -> int:
 
 def is_date(text: str) -> bool:
     """Whether digits are a date in the basic format of ISO 8601, such as 20261126."""
-    return _BASIC_DATE.fullmatch(text) is not None
+    return re.fullmatch(_BASIC_DATE, text) is not None
 
 
 def parse_clock_ms(text: str, now_ms: int) -> int:
@@ -100,7 +99,7 @@ def unit_doubt(text: str) -> UnitDoubt | None:
     """Return the probable meaning of an integer that is no probable number of milliseconds, None for any other text."""
     from kafkalog_cli.ops.timestamp_units import OTHER_UNITS, other_unit_of
 
-    number = int(text) if _INTEGER.fullmatch(text.strip()) else 0
+    number = int(text) if re.fullmatch(_INTEGER, text.strip()) else 0
     unit = other_unit_of(number)
     if unit is None:
         return None
@@ -118,7 +117,7 @@ def days_in_seconds(text: str) -> int | None:
     In milliseconds it would be an odd part of a day: 604800 is 7 days in seconds, but 10 min 4.8 s in milliseconds. A
     whole number of minutes may be intended (43200000: 12 hours, or 500 days in seconds).
     """
-    number = int(text) if _INTEGER.fullmatch(text) else 0
+    number = int(text) if re.fullmatch(_INTEGER, text) else 0
     day_s = _UNIT_MS["d"] // 1000
     if number <= 0 or number % day_s or number >= _UNIT_MS["d"] or not number % _UNIT_MS["m"]:
         return None
@@ -127,7 +126,7 @@ def days_in_seconds(text: str) -> int | None:
 
 def parse_duration_ms(text: str) -> int:
     """Parse `90s`, `15m`, `2h` or `7d` into milliseconds. Raises UsageError."""
-    ago = _AGO.fullmatch(f"-{text}")
+    ago = re.fullmatch(_AGO, f"-{text}")
     if not ago:
         raise UsageError(reason=f"{text!r} is not a duration: give 90s, 15m, 2h, 7d")
     return int(ago[1]) * _UNIT_MS[ago[2]]
@@ -135,7 +134,7 @@ def parse_duration_ms(text: str) -> int:
 
 def parse_seconds(text: str) -> float:
     """Parse `90s`, `15m`, `2h`, `7d`, or a number of seconds into seconds. Raises UsageError."""
-    if _SECONDS.fullmatch(text):
+    if re.fullmatch(_SECONDS, text):
         return float(text)
     return parse_duration_ms(text) / 1000
 
@@ -145,12 +144,12 @@ _UNIT_BYTES = {
     **{unit: 1000**power for power, unit in enumerate(("kb", "mb", "gb", "tb"), 1)},
     **{unit: 1024**power for power, unit in enumerate(("kib", "mib", "gib", "tib"), 1)},
 }
-_SIZE = re.compile(r"(\d{1,19}(?:\.\d{1,9})?(?:[eE]\+?\d{1,2})?) ?([A-Za-z]*)")
+_SIZE = r"(\d{1,19}(?:\.\d{1,9})?(?:[eE]\+?\d{1,2})?) ?([A-Za-z]*)"
 
 
 def parse_size_bytes(text: str) -> int:
     """Parse `1048576`, `1e6`, `50MiB` (1024) or `50MB` (1000) into bytes. Raises UsageError."""
-    match = _SIZE.fullmatch(text)
+    match = re.fullmatch(_SIZE, text)
     unit = None if match is None else _UNIT_BYTES.get(match[2].lower())
     if match is None or unit is None:
         raise UsageError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kafkalog_cli.disk.spooled_pairs import SpooledPairs
 from kafkalog_cli.format.batch import MESSAGE_V07_MAGIC0, MESSAGE_V07_MAGIC1, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.dump_text import Abort, LogText
 from kafkalog_cli.output.line_program import Form, Is, Item, RecordField, program, record, stored, true_or_false

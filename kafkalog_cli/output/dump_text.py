@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format.batch import KEY_LENGTH_OFFSET, Batch
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
-from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, Row, view_of
-from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.output.decoders import CannotDecode, Decode, decoded
 from kafkalog_cli.output.line_program import (
     CODEC,
@@ -36,6 +34,10 @@ from kafkalog_cli.output.line_program import (
 )
 from kafkalog_cli.output.rendering import LineForm, Stop, Text, has_control
 from kafkalog_cli.output.stream import printable
+
+if TYPE_CHECKING:
+    from kafkalog_cli.format.producer_snapshot import ProducerEntry
+    from kafkalog_cli.format.txnindex import AbortedTxn
 
 CANNOT_DECODE = "cannot-decode"
 """The kind of an Abort at a key or value that the decoder cannot read."""

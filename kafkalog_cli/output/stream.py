@@ -202,12 +202,12 @@ class Paint(NamedTuple):
 
     def commands(self, text: str) -> str:
         """Return the text with its commands bold: the words between backticks, and `kafkalog undo`."""
-        return _COMMANDS.sub(lambda match: self.heading(match[0]), text) if self.is_on else text
+        return re.sub(_COMMANDS, lambda match: self.heading(match[0]), text) if self.is_on else text
 
     def wrapped(self, text: str, *, indent: str = "") -> str:
         """Break a line of plain text between words; the following lines begin with `indent`."""
         width = self.width
-        if width is None or columns_of(text) <= width or _IS_COMMAND.match(text):
+        if width is None or columns_of(text) <= width or re.match(_IS_COMMAND, text):
             return text
         return "\n".join(_broken(text, max(width, len(indent) + _LEAST_COLUMNS), indent))
 
@@ -216,9 +216,9 @@ class Paint(NamedTuple):
 
 
 NO_PAINT = Paint()
-_COMMANDS = re.compile(r"`[^`\n]+`|kafkalog undo (?:'[^']*'|[^ \n])+ [^ \n]+")
+_COMMANDS = r"`[^`\n]+`|kafkalog undo (?:'[^']*'|[^ \n])+ [^ \n]+"
 _LEAST_COLUMNS = 20
-_IS_COMMAND = re.compile(r" *(?:next: )?kafkalog [a-z-]+ [^,:]*$")
+_IS_COMMAND = r" *(?:next: )?kafkalog [a-z-]+ [^,:]*$"
 """A line with nothing but a command stays whole, so that it can be pasted."""
 
 
@@ -229,7 +229,7 @@ def paint_of(stream: ResultStream) -> Paint:
     return Paint(has_styles(), terminal_columns())
 
 
-_WORD = re.compile(
+_WORD = (
     r"kafkalog undo (?:'[^']*'|[^ ])+ [^ ]+"
     r"|\(?\d[\d.,:]* (?:ms|s|min|bytes|[KMGTPE]iB)\b[^ ]*"
     r"|(?:`[^`]*`|[^ ])+"
@@ -241,7 +241,7 @@ def _broken(text: str, width: int, indent: str) -> Iterator[str]:
     """Yield lines of at most `width` characters; a word that is longer, such as a path, has a line of its own."""
     line = text[: len(text) - len(text.lstrip(" "))]
     is_empty = True
-    for word in _WORD.findall(text):
+    for word in re.findall(_WORD, text):
         if not is_empty and columns_of(line) + 1 + columns_of(word) > width:
             yield line
             line, is_empty = indent, True

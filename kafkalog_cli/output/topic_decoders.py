@@ -15,7 +15,8 @@ from kafkalog_cli.format.internal_topics.records import (
     decode_api_message,
     decode_coordinator,
 )
-from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion, Message
+from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.ops.cluster.tables.coordinator_log import state_name
 from kafkalog_cli.output.decoders import CannotDecode
 from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, Value

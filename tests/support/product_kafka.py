@@ -51,7 +51,8 @@ from kafkalog_cli.format.checkpoint import (
 )
 from kafkalog_cli.format.compression import Codec, compress, decompress
 from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COORDINATOR_TOPICS
-from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion, is_in, message_schema
+from kafkalog_cli.format.internal_topics.schema import is_in, message_schema
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.java_text import parse_properties, uuid_text
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.protocol.messages import PRODUCE, apis_for_old_clients

@@ -31,7 +31,8 @@ from kafkalog_cli.format.internal_topics.records import (
     decode_coordinator,
     record_object,
 )
-from kafkalog_cli.format.internal_topics.schema import KafkaVersion, definitions, is_in, message_schema
+from kafkalog_cli.format.internal_topics.schema import definitions, is_in, message_schema
+from kafkalog_cli.format.kafka_version import KafkaVersion
 from kafkalog_cli.format.varint import encode_unsigned
 from kafkalog_cli.output.decoders import CannotDecode
 from kafkalog_cli.output.topic_decoders import topic_decoder

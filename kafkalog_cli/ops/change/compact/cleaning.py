@@ -18,7 +18,7 @@ from kafkalog_cli.change.journal import StagingArea
 from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.disk.fs import WritableFile, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
-from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.change.compact.plan import Choice, Compaction, CompactPlan, Estimate, SegmentChange

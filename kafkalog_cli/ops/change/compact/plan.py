@@ -25,7 +25,7 @@ from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.format.internal_topics.schema import KafkaVersion
+from kafkalog_cli.format.kafka_version import KafkaVersion
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.log_end import largest_timestamp

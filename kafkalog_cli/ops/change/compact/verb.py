@@ -26,7 +26,7 @@ from kafkalog_cli.errors import (
     counted,
     shell_word,
 )
-from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.call.call import Call, Run

@@ -16,7 +16,7 @@ from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, Refused, UsageError, counted, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion, kafka_version_of
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion, kafka_version_of
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, read_log_dir
 from kafkalog_cli.log.partition import Partition

@@ -20,7 +20,6 @@ from kafkalog_cli.format import native
 from kafkalog_cli.format.columns import Integers, any_row, as_array, rows_in_order
 from kafkalog_cli.ops.change.append.partitioning import Partitioner, partitions_of_keys
 from kafkalog_cli.ops.change.append.records import UNKNOWN, NewRecords, join_records, read_records, write_records
-from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.move.importing.sources import NO_OFFSET, ImportRequest, InputFile, ReadableStream
 
 PENDING_BYTES = 32 << 20
@@ -182,10 +181,11 @@ class Scatter:
         hashing, count, columns = self._request.hashing, self._request.partitions, records.columns
         assert count is not None
         numbers = partitions_of_keys(records, count, hashing)
-        is_without_bytes = hashing is Hashing.RANDOM or as_array(columns.key_size) <= 0
-        for row in np.flatnonzero(np.broadcast_to(is_without_bytes, len(records))).tolist():
-            if hashing.is_spread(None if columns.key_size[row] < 0 else b""):
-                numbers[row] = partitioner.without_key(int(own[row]), max(columns.value_size[row], 0))
+        sizes = as_array(columns.key_size)
+        of_null, of_empty, of_others = (hashing.is_spread(key) for key in (None, b"", b"key"))
+        rows = np.flatnonzero(np.select([sizes < 0, sizes == 0], [of_null, of_empty], of_others))
+        value_bytes = np.maximum(as_array(columns.value_size)[rows], 0)
+        numbers[rows] = [*map(partitioner.without_key, own[rows].tolist(), value_bytes.tolist())]
         if not self._is_column_first:
             return numbers
         if int(own.max()) >= count:

@@ -39,6 +39,7 @@ final class RandomLogs {
     private final List<Producer> producers = new ArrayList<>();
     private UnifiedLog log;
     private int leaderEpoch;
+    private boolean mayBeZero;  // 0 is the least producer id; only one producer of a log has it
 
     /** The flavour holds letters: p producers, t transactions, g gaps, w wide gaps, o old magics, e epochs, f from the front, r restarts, k few keys, v markers of transaction version 2. */
     RandomLogs(LoadLogs.Opening opening, long seed, String flavour) {
@@ -49,6 +50,7 @@ final class RandomLogs {
 
     UnifiedLog write() throws IOException {
         log = opening.open(0, 0, true);
+        mayBeZero = log.size() == 0;
         long end = opening.clock.nowMs;
         opening.clock.nowMs -= has('a') ? 5 * DAY_MS : 1_000_000;
         long step = (end - opening.clock.nowMs) / 100;
@@ -172,7 +174,8 @@ final class RandomLogs {
     private Producer producer() {
         if (producers.isEmpty() || random.nextInt(12) == 0) {
             Producer made = new Producer();
-            made.id = 1000 + random.nextInt(1 << 20);
+            made.id = mayBeZero && random.nextInt(3) == 0 ? 0 : 1000 + random.nextInt(1 << 20);
+            mayBeZero &= made.id != 0;
             made.sequence = random.nextInt(8) == 0 ? Integer.MAX_VALUE - 2 : 0;
             producers.add(made);
         }

@@ -9,7 +9,6 @@ from kafkalog_cli.broker.open_log import ActiveSegment, Arriving, OpenLog, RollC
 from kafkalog_cli.broker.producer_state import CompletedTxn, ProducerReplay
 from kafkalog_cli.broker.segment_writer import GrowingIndexes
 from kafkalog_cli.disk.durable import Content
-from kafkalog_cli.disk.fs import WritableFile
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
@@ -24,8 +23,11 @@ EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
 class Growth(Protocol):
     """Writes the files of a log: in a run (GrowingRun), in a hidden directory (UnseenGrowth), nowhere (NoGrowth)."""
 
-    def growing(self, name: str) -> WritableFile:
+    def open(self, name: str) -> None:
         """Open a file that grows; create the file if it was announced and does not exist."""
+
+    def write(self, name: str, position: int, data: bytes | memoryview) -> None:
+        """Write into an open file."""
 
     def announce(self, names: Iterable[str]) -> None:
         """Record that these files are about to be created, or replaced if they exist."""
@@ -33,8 +35,8 @@ class Growth(Protocol):
     def put(self, name: str, data: bytes | Content) -> None:
         """Create or replace a file with `data`."""
 
-    def sync(self, file: WritableFile) -> None:
-        """Sync the written bytes of the file to the disk."""
+    def sync(self, name: str) -> None:
+        """Sync the written bytes of an open file to the disk."""
 
 
 class Rolled(NamedTuple):
@@ -106,7 +108,8 @@ class AppendedLog:
         self._draft = target.producers_draft
         self._producers = target.producers
         self._replay = ProducerReplay(self._producers.state, self._settings.limits, self._note_completed)
-        self._file: WritableFile = run.growing(target.log_name)
+        self._log_name = target.log_name
+        run.open(self._log_name)
 
     def append(self, made: EncodedBatches) -> None:
         """Append batches; the first must begin at the log's end or above."""
@@ -125,7 +128,7 @@ class AppendedLog:
     def flush(self) -> None:
         """Sync the appended batches and the leader epochs to the disk."""
         self._put_epochs()
-        self._run.sync(self._file)
+        self._run.sync(self._log_name)
 
     def close(self) -> None:
         """Write the files that a broker writes when it stops cleanly."""
@@ -158,7 +161,7 @@ class AppendedLog:
         start, last = rows[first].position - rows[0].position, rows[end - 1]
         data = made.data[start : last.position - rows[0].position + last.size_bytes]
         at = self._size_bytes - len(data)
-        self._file.write(at, data)
+        self._run.write(self._log_name, at, data)
         for batch in rows[first:end]:
             if batch.leader_epoch >= 0:
                 self._epochs.assign(batch.leader_epoch, batch.base_offset)
@@ -186,11 +189,12 @@ class AppendedLog:
         self._base_offset, self._size_bytes, self._first_timestamp = base_offset, 0, NO_TIMESTAMP
         self._indexes = GrowingIndexes(base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
         self._txn_index = b""
-        self._file = self._run.growing(names[0])
+        self._log_name = names[0]
+        self._run.open(self._log_name)
         self.rolled.append(Rolled(base_offset, cause))
 
     def _close_segment(self) -> None:
-        self._run.sync(self._file)
+        self._run.sync(self._log_name)
         failed = self._indexes.close()
         if failed is not None:
             raise failed

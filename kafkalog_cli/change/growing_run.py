@@ -64,13 +64,17 @@ class GrowingRun:
         keep_file(self._fs, f"{self._directory}/{name}", f"{self._run.path}/{name}.old")
         return PlannedChange(ChangeKind.REPLACE, name, kept=f"{name}.old")
 
-    def growing(self, name: str) -> WritableFile:
-        """Open a file that grows; create the file if it was announced and does not exist."""
-        return self._growth.growing(name)
+    def open(self, name: str) -> None:
+        """See Growth. Raises OSError."""
+        self._growth.open(name)
 
-    def sync(self, file: WritableFile) -> None:
+    def write(self, name: str, position: int, data: bytes | memoryview) -> None:
+        """See Growth. Raises OSError."""
+        self._growth.write(name, position, data)
+
+    def sync(self, name: str) -> None:
         """Sync the written bytes of the file, and its name, to the disk. Raises SyncFailed."""
-        self._growth.sync(file)
+        self._growth.sync(name)
         sync_directory(self._fs, self._directory)
 
     def put(self, name: str, data: bytes | Content) -> None:
@@ -108,15 +112,17 @@ class UnseenGrowth:
         self._fs = fs
         self._directory = directory
         self._attributes = attributes
-        self._files: list[WritableFile] = []
+        self._files: dict[str, WritableFile] = {}
 
-    def growing(self, name: str) -> WritableFile:
-        """See Growth."""
+    def open(self, name: str) -> None:
+        """See Growth. Raises OSError."""
         path = f"{self._directory}/{name}"
         is_there = self._fs.status(path) is not None
-        file = self._fs.open_write(path) if is_there else self._fs.create(path, self._attributes)
-        self._files.append(file)
-        return file
+        self._files[name] = self._fs.open_write(path) if is_there else self._fs.create(path, self._attributes)
+
+    def write(self, name: str, position: int, data: bytes | memoryview) -> None:
+        """See Growth. Raises OSError."""
+        self._files[name].write(position, data)
 
     def announce(self, names: Iterable[str]) -> None:
         """See Growth; does nothing, because there is nothing to undo."""
@@ -125,13 +131,13 @@ class UnseenGrowth:
         """See Growth. Raises OSError, SyncFailed."""
         replace_file(self._fs, f"{self._directory}/{name}", data, self._attributes)
 
-    def sync(self, file: WritableFile) -> None:
+    def sync(self, name: str) -> None:
         """See Growth. Raises SyncFailed."""
-        sync(file)
+        sync(self._files[name])
 
     def close(self) -> None:
         """Close the file descriptors."""
-        for file in self._files:
+        for file in self._files.values():
             file.close()
         self._files.clear()
 
@@ -139,9 +145,11 @@ class UnseenGrowth:
 class NoGrowth:
     """A Growth that writes nothing: a dry run appends to it, and finds what a broker would refuse."""
 
-    def growing(self, name: str) -> WritableFile:
-        """Return a file that ignores what is written."""
-        return _UnwrittenFile(name)
+    def open(self, name: str) -> None:
+        """Open nothing."""
+
+    def write(self, name: str, position: int, data: bytes | memoryview) -> None:
+        """Write nothing."""
 
     def announce(self, names: Iterable[str]) -> None:
         """Record nothing."""
@@ -149,25 +157,8 @@ class NoGrowth:
     def put(self, name: str, data: bytes | Content) -> None:
         """Write nothing."""
 
-    def sync(self, file: WritableFile) -> None:
+    def sync(self, name: str) -> None:
         """Sync nothing."""
 
     def change_lines(self, edits: Sequence[LineEdit]) -> None:
         """Change no checkpoint."""
-
-
-class _UnwrittenFile(WritableFile):
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def write(self, position: int, data: bytes | memoryview) -> None:
-        pass
-
-    def truncate(self, size_bytes: int) -> None:
-        pass
-
-    def sync(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass

@@ -28,6 +28,7 @@ from kafkalog_cli.change.run import Run
 from kafkalog_cli.disk.durable import (
     NOTHING_CHANGED,
     NameChanges,
+    StagedFile,
     is_no_room,
     keep_file,
     read_pieces,
@@ -35,7 +36,7 @@ from kafkalog_cli.disk.durable import (
     try_to_link,
     write_with_holes,
 )
-from kafkalog_cli.disk.fs import FileAttributes, FileStatus, WritableFile, WritableFilesystem
+from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
 from kafkalog_cli.disk.lock import turn_of
 from kafkalog_cli.errors import NoSpaceToKeep, SyncFailed
 from kafkalog_cli.log.log_dir import LineEdit
@@ -86,35 +87,34 @@ def apply(  # noqa: PLR0913
 
 
 class StagingArea:
-    """The run's own directory, where it writes the files of its Put changes before there is a manifest."""
+    """The run's own directory, where it writes the files of its Put changes before there is a manifest.
+
+    `sizes` has the sizes of the finished files in bytes, by name.
+    """
 
     def __init__(self, fs: WritableFilesystem, path: str, attributes: FileAttributes) -> None:
+        self.sizes: dict[str, int] = {}
         self._fs = fs
         self._path = path
         self._attributes = attributes
-        self._mtimes_ms: dict[str, int] = {}
+        self._files: dict[str, StagedFile] = {}
 
-    def create(self, name: str, mtime_ms: int | None) -> WritableFile:
-        """Create a file. `mtime_ms` (epoch milliseconds, or None) is its mtime from `finish` on. Raises OSError."""
-        file = self._fs.create(f"{self._path}/{name}", self._attributes)
-        if mtime_ms is not None:
-            self._mtimes_ms[file.path] = mtime_ms
-        return file
+    def create(self, name: str) -> None:
+        """Create an empty file. Raises OSError."""
+        self._files[name] = StagedFile(self._fs, f"{self._path}/{name}", self._attributes)
 
-    def status(self, name: str) -> FileStatus:
-        """Return the status of a finished file. Raises FileNotFoundError."""
-        status = self._fs.status(f"{self._path}/{name}")
-        if status is None:
-            raise FileNotFoundError(errno.ENOENT, "what was just written is gone", f"{self._path}/{name}")
-        return status
+    def write(self, name: str, data: bytes | memoryview) -> None:
+        """Append to a file. Raises OSError."""
+        self._files[name].write(data)
 
-    def finish(self, file: WritableFile) -> None:
-        """Set the file's mtime if `create` was given one, sync the file and close it. Raises OSError, SyncFailed."""
-        with file:
-            mtime_ms = self._mtimes_ms.pop(file.path, None)
-            if mtime_ms is not None:
-                self._fs.set_attributes(file.path, self._attributes._replace(mtime_ns=mtime_ms * 1_000_000))
-            sync(file)
+    def finish(self, name: str, mtime_ms: int | None) -> None:
+        """Sync a file, with this mtime (epoch milliseconds) unless it is None, and close it.
+
+        Raises OSError, SyncFailed.
+        """
+        attributes = None if mtime_ms is None else self._attributes._replace(mtime_ns=mtime_ms * 1_000_000)
+        with closing(self._files.pop(name)) as file:
+            self.sizes[name] = file.finish(attributes)
 
 
 Prepare = Callable[[StagingArea], "Sequence[Change]"]

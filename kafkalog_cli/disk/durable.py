@@ -191,37 +191,8 @@ def is_link(fs: WritableFilesystem, path: str, found: FileStatus | None) -> bool
     return True
 
 
-class LargePieces:
-    """Appends to a file, from its start on, in pieces of at least `least_bytes`."""
-
-    def __init__(self, file: WritableFile, least_bytes: int) -> None:
-        self.size_bytes = 0
-        """The number of bytes that were appended so far, written or not."""
-        self._file = file
-        self._least_bytes = least_bytes
-        self._gathered = bytearray()
-
-    def append(self, data: bytes | bytearray | memoryview) -> None:
-        """Append bytes. Raises OSError."""
-        is_large = len(data) >= self._least_bytes
-        if is_large:
-            self.flush()
-            self._file.write(self.size_bytes, memoryview(data))
-        else:
-            self._gathered += data
-        self.size_bytes += len(data)
-        if len(self._gathered) >= self._least_bytes:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write all that was appended. Raises OSError."""
-        if self._gathered:
-            with memoryview(self._gathered) as gathered:
-                self._file.write(self.size_bytes - len(gathered), gathered)
-            self._gathered.clear()
-
-
-_GATHERED_BYTES = 128 << 10
+_LEAST_BYTES = 128 << 10
+"""Smaller pieces are gathered until they have as many bytes."""
 
 
 class StagedFile:
@@ -232,16 +203,30 @@ class StagedFile:
         self.closed = False
         self._fs = fs
         self._file = fs.create(path, attributes)
-        self._pieces = LargePieces(self._file, _GATHERED_BYTES)
+        self._size_bytes = 0
+        self._gathered = bytearray()
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
         """Append `data` and return its number of bytes. Raises OSError."""
-        self._pieces.append(data)
+        if len(data) >= _LEAST_BYTES:
+            self._write_gathered()
+            self._file.write(self._size_bytes, memoryview(data))
+        else:
+            self._gathered += data
+        self._size_bytes += len(data)
+        if len(self._gathered) >= _LEAST_BYTES:
+            self._write_gathered()
         return len(data)
+
+    def _write_gathered(self) -> None:
+        if self._gathered:
+            with memoryview(self._gathered) as gathered:
+                self._file.write(self._size_bytes - len(gathered), gathered)
+            self._gathered.clear()
 
     def tell(self) -> int:
         """Return the number of bytes written so far."""
-        return self._pieces.size_bytes
+        return self._size_bytes
 
     def flush(self) -> None:
         """Do nothing: nobody reads the file before `finish`, so pending bytes wait for more."""
@@ -256,13 +241,13 @@ class StagedFile:
         `attributes`: set them at last, since writing changes the mtime. A file that is not kept after the run is not
         synced.
         """
-        self._pieces.flush()
+        self._write_gathered()
         if attributes is not None:
             self._fs.set_attributes(self.path, attributes)
         if is_kept:
             sync(self._file)
         self.close()
-        return self._pieces.size_bytes
+        return self._size_bytes
 
     def drop(self) -> None:
         """Close and remove the file."""

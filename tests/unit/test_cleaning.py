@@ -35,14 +35,19 @@ class Files:
     def __init__(self):
         self.fs = MemoryFilesystem()
         self.fs.make_directory("/made")
-        self.mtimes_ms = {}
+        self.mtimes_ms, self.sizes = {}, {}
 
-    def create(self, name, mtime_ms):
+    def create(self, name):
+        self.sizes[name] = 0
+        self.fs.create(f"/made/{name}").close()
+
+    def write(self, name, data):
+        with self.fs.open_write(f"/made/{name}") as file:
+            file.write(self.sizes[name], data)
+        self.sizes[name] += len(data)
+
+    def finish(self, name, mtime_ms):
         self.mtimes_ms[name] = mtime_ms
-        return self.fs.create(f"/made/{name}")
-
-    def finish(self, file):
-        file.sync()
 
     @property
     def made(self):

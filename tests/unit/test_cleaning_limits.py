@@ -2,7 +2,6 @@
 
 import struct
 from contextlib import nullcontext
-from typing import NamedTuple
 
 import pytest
 
@@ -13,7 +12,7 @@ from kafkalog_cli.broker.cleaning.key_table import KeySlice, KeyTable
 from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, SegmentChunks
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark
 from kafkalog_cli.broker.cleaning.marks import Marks, causes_of
-from kafkalog_cli.broker.cleaning.output import _BUFFER_BYTES, CleanedSegments, IndexLimits
+from kafkalog_cli.broker.cleaning.output import CleanedSegments, IndexLimits
 from kafkalog_cli.disk.fs import FileAttributes
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.records import RECORDS_AT_ONCE
@@ -176,49 +175,8 @@ def test_an_index_may_lead_to_the_end_of_the_log():
 # -- the new segments
 
 
-class Gathering:
-    """A file that must be written from its end on."""
-
-    def __init__(self):
-        self.content = b""
-
-    def write(self, position, data):
-        assert position == len(self.content)
-        self.content += data
-
-
-class OneFile(NamedTuple):
-    """The files of a cleaning, of which there is one here."""
-
-    file: Gathering
-
-    def create(self, name, mtime_ms):
-        return self.file
-
-    def finish(self, file):
-        pass
-
-
-def new_segment(log):
-    return CleanedSegments(OneFile(log), 0, IndexLimits(4096, 4096), 0)
-
-
-def test_all_bytes_are_written_once_and_in_order():
-    for sizes in ([10, _BUFFER_BYTES, 5], [_BUFFER_BYTES], [_BUFFER_BYTES - 10, 10, 3], [5, _BUFFER_BYTES + 1, 1]):
-        log = Gathering()
-        made = new_segment(log)
-        data = bytes(range(251)) * (sum(sizes) // 251 + 1)
-        at = 0
-        for size in sizes:
-            made._pieces.append(memoryview(data)[at : at + size])
-            at += size
-        made._pieces.flush()
-        assert log.content == data[:at]
-        assert made._pieces.size_bytes == at
-
-
 def test_a_segment_holds_as_many_bytes_as_an_int32():
-    made = new_segment(Gathering())
+    made = CleanedSegments(Files(), 0, IndexLimits(4096, 4096), 0)
     for size_bytes, fit in ((100, 2), (101, 1)):
         rows = [
             row(0, 0)._replace(position=0, size_bytes=MAX_SEGMENT_BYTES - 100),

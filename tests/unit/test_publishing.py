@@ -6,6 +6,7 @@ import pytest
 
 from kafkalog_cli.change import output_directory
 from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, RunRecord, read_record, record_bytes
+from kafkalog_cli.disk import durable
 from kafkalog_cli.disk.durable import StagedFile
 from kafkalog_cli.errors import (
     ExitCode,
@@ -302,3 +303,17 @@ def test_a_record_is_written_and_read_up_to_its_limit(monkeypatch):
         record_bytes(record)
     with pytest.raises(UnsupportedFormat, match="and a record at most"):
         read_record(fs, STATE)
+
+
+def test_a_staged_file_has_all_bytes_once_and_in_order():
+    least = durable._LEAST_BYTES
+    for number, sizes in enumerate(([10, least, 5], [least], [least - 10, 10, 3], [5, least + 1, 1], [0])):
+        disk = empty_disk()
+        data = bytes(range(251)) * (sum(sizes) // 251 + 1)
+        file, at = StagedFile(disk, f"/data/{number}"), 0
+        for size in sizes:
+            assert file.write(memoryview(data)[at : at + size]) == size
+            at += size
+            assert file.tell() == at
+        assert file.finish() == at
+        assert disk.tree("/data")[f"/data/{number}"][0] == data[:at]

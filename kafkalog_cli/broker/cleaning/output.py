@@ -4,25 +4,26 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from kafkalog_cli.broker.segment_writer import GrowingIndexes
-from kafkalog_cli.disk.durable import LargePieces
-from kafkalog_cli.disk.fs import WritableFile
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 
-_BUFFER_BYTES = 1 << 20
-
 
 class FileMaker(Protocol):
-    """Creates the new files of a cleaning."""
+    """Creates the new files of a cleaning, by their names. `sizes` has the sizes of the finished files in bytes."""
 
-    def create(self, name: str, mtime_ms: int | None) -> WritableFile:
-        """Create a file; `finish` is called after its bytes are written."""
+    sizes: dict[str, int]
 
-    def finish(self, file: WritableFile) -> None:
-        """Sync the file to the disk, set its mtime, and close it."""
+    def create(self, name: str) -> None:
+        """Create an empty file."""
+
+    def write(self, name: str, data: bytes | memoryview) -> None:
+        """Append to a file."""
+
+    def finish(self, name: str, mtime_ms: int | None) -> None:
+        """Set the mtime of a file if one is given, sync the file to the disk, and close it."""
 
 
 class CleanedSegment(NamedTuple):
@@ -67,7 +68,7 @@ class CleanedSegments:
         done += below
         self.is_all_below = done == below and (below > 0 or self.is_all_below)
         size = len(data) if done == count else int(batches.position[done]) - self.position
-        self._pieces.append(data[:size])
+        self._files.write(self._name(FileKind.LOG), data[:size])
         self.position += size
         if done < count:
             if not self.position:
@@ -88,8 +89,7 @@ class CleanedSegments:
     def _begin(self, base_offset: int) -> None:
         self._base_offset = base_offset
         self._indexes = GrowingIndexes(base_offset, self._limits.interval_bytes, self._limits.segment_index_bytes)
-        self._log = self._files.create(self._name(FileKind.LOG), self._mtime_ms)
-        self._pieces = LargePieces(self._log, _BUFFER_BYTES)
+        self._files.create(self._name(FileKind.LOG))
         self.position = 0
 
     def _name(self, kind: FileKind) -> str:
@@ -113,10 +113,9 @@ class CleanedSegments:
         return sum(end <= MAX_SEGMENT_BYTES for end in ends)
 
     def _close(self) -> None:
-        self._pieces.flush()
-        self._files.finish(self._log)
-        self._indexes.close()
         names = [self._name(FileKind.LOG)]
+        self._files.finish(names[0], self._mtime_ms)
+        self._indexes.close()
         for kind, data in (
             (FileKind.OFFSET_INDEX, self._indexes.offset_index),
             (FileKind.TIME_INDEX, self._indexes.time_index),
@@ -124,10 +123,9 @@ class CleanedSegments:
         ):
             if kind is FileKind.TXN_INDEX and not data:
                 continue
-            file = self._files.create(self._name(kind), None if kind is FileKind.TXN_INDEX else self._mtime_ms)
-            if data:
-                file.write(0, data)
-            self._files.finish(file)
             names.append(self._name(kind))
+            self._files.create(names[-1])
+            self._files.write(names[-1], data)
+            self._files.finish(names[-1], None if kind is FileKind.TXN_INDEX else self._mtime_ms)
         self._aborted = []
         self.done.append(CleanedSegment(self._base_offset, tuple(names), self.position))

@@ -16,7 +16,7 @@ from kafkalog_cli.change import journal
 from kafkalog_cli.change.changes import Change, Drop, Move, Put, Staged
 from kafkalog_cli.change.journal import StagingArea
 from kafkalog_cli.change.manifest import Manifest, RunInfo
-from kafkalog_cli.disk.fs import WritableFile, WritableFilesystem
+from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.log.log_dir import LineEdit
@@ -134,7 +134,7 @@ class Cleaning:
         new = sorted(group.segments, reverse=True)
         for segment in new:
             for name in segment.names:
-                yield Put(name, Staged(name, area.status(name).size_bytes), replaces=False)
+                yield Put(name, Staged(name, area.sizes[name]), replaces=False)
         swaps = [name.removesuffix(WorkState.CLEANED.value) for segment in new for name in segment.names]
         for name in swaps:
             yield Move(name + WorkState.CLEANED.value, name + WorkState.SWAP.value)
@@ -163,32 +163,11 @@ class _MeasuredFiles:
     def __init__(self) -> None:
         self.sizes: dict[str, int] = {}
 
-    def create(self, name: str, mtime_ms: int | None) -> WritableFile:
-        return _MeasuredFile(name)
+    def create(self, name: str) -> None:
+        self.sizes[name] = 0
 
-    def finish(self, file: WritableFile) -> None:
-        assert isinstance(file, _MeasuredFile)
-        self.sizes[file.path] = file.size_bytes
+    def write(self, name: str, data: bytes | memoryview) -> None:
+        self.sizes[name] += len(data)
 
-
-class _MeasuredFile:
-    """A WritableFile without bytes."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.size_bytes = 0
-
-    def write(self, position: int, data: bytes | memoryview) -> None:
-        self.size_bytes = max(self.size_bytes, position + len(data))
-
-    def truncate(self, size_bytes: int) -> None:
-        self.size_bytes = size_bytes
-
-    def sync(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def __enter__(self) -> WritableFile:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
+    def finish(self, name: str, mtime_ms: int | None) -> None:
+        """Do nothing: the size is complete."""

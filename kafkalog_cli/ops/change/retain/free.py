@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from heapq import heappop, heappush
+from heapq import merge
 from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.broker.load_error import LoadFailed
@@ -291,31 +292,27 @@ class _Freeing:
             self.codes.append(ExitCode.NO_SPACE)
 
     def _candidates(self, found: list[Freed]) -> Iterator[tuple[Freed, FreeSegment | None]]:
-        """Yield the leftovers of earlier removals (None), then the segments of all partitions by largest timestamp.
-
-        A timestamp is read when the segment before it was yielded. A partition that failed is skipped.
-        """
+        """Yield the leftovers of earlier removals (None), then the segments of all partitions by largest timestamp."""
         yield from ((freed, None) for freed in found if freed.leftovers)
-        heap: list[tuple[int, int, int]] = []
+        for _, freed, segment in merge(*map(self._segments_of, found), key=itemgetter(0)):
+            yield freed, segment
 
-        def push(at: int, number: int) -> None:
-            freed = found[at]
-            if number == len(freed.candidates) or freed.error is not None:
+    def _segments_of(self, freed: Freed) -> Iterator[tuple[int, Freed, FreeSegment]]:
+        """Yield the segments of a partition that may go, with their largest timestamps, until something fails there.
+
+        A timestamp is read when the segment before it was removed.
+        """
+        for segment in freed.candidates:
+            if freed.error is not None:
                 return
             try:
-                timestamp = largest_timestamp(self._fs, freed.candidates[number].segment, enough_ms=0).timestamp_ms
+                timestamp = largest_timestamp(self._fs, segment.segment, enough_ms=0).timestamp_ms
             except (KafkalogError, OSError) as error:
                 self._fail(freed, error)
                 return
-            if self._kept_from_ms is None or timestamp < self._kept_from_ms:
-                heappush(heap, (timestamp, at, number))
-
-        for at in range(len(found)):
-            push(at, 0)
-        while heap:
-            _, at, number = heappop(heap)
-            yield found[at], found[at].candidates[number]
-            push(at, number + 1)
+            if self._kept_from_ms is not None and timestamp >= self._kept_from_ms:
+                return
+            yield timestamp, freed, segment
 
     def _remove(self, freed: Freed, segment: FreeSegment | None) -> int:
         """Remove a segment, or the leftovers of earlier segments (None). Returns the freed bytes."""

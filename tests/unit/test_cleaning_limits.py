@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from kafkalog_cli.broker.cleaning import marking
+from kafkalog_cli.broker.cleaning import marking, output
 from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
 from kafkalog_cli.broker.cleaning.explaining import Reason, explain_key
 from kafkalog_cli.broker.cleaning.key_table import KeySlice, KeyTable
@@ -17,7 +17,7 @@ from kafkalog_cli.disk.fs import FileAttributes
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.records import RECORDS_AT_ONCE
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
-from tests.support.logs import BASE_TIME_MS, R, aborted_txns, batch_v2, message
+from tests.support.logs import BASE_TIME_MS, R, aborted_txns, batch_v2, end_marker, message
 from tests.support.memory_fs import MemoryFilesystem
 from tests.unit.test_cleaning import DIRECTORY, NOW_MS, Files, written
 
@@ -185,6 +185,23 @@ def test_a_segment_holds_as_many_bytes_as_an_int32():
         ]
         assert made._rows_that_fit(BatchColumns.from_rows(rows)) == fit
         assert made._rows_that_fit(BatchColumns.from_rows(rows[:2])) == fit
+
+
+def test_an_aborted_transaction_is_in_the_index_of_the_segment_with_its_marker(monkeypatch):
+    """A reader of a segment does not look into the indexes of the segments before it."""
+    aborted = batch_v2([R(0, BASE_TIME_MS, b"x", b"v")], producer=(7, 0, 0), bits=0x10)
+    kept = [batch((1, b"a", b"v")), batch((2, b"b", b"v"))]
+    marker = end_marker(3, BASE_TIME_MS, (7, 0), False)
+    fs = log_of((0, [aborted, *kept, marker])).fs
+    fs.add(f"{DIRECTORY}/{0:020d}.txnindex", aborted_txns([(7, 0, 3, 4)]))
+    log, files = CleanableLog(fs, open_partition(fs, DIRECTORY).segments), Files()
+    monkeypatch.setattr(output, "MAX_SEGMENT_BYTES", sum(map(len, kept)))  # the marker begins another segment
+    request = CleaningRequest(NOW_MS, 0, ACTIVE, ACTIVE, IndexLimits(4096, 4096), {}, ACTIVE)
+    (group,) = Cleaner(log, mark(log, MarkingRequest(0, ACTIVE, NOW_MS)), request, files).groups()
+    assert [segment.base_offset for segment in group.segments] == [0, 3]
+    assert {name: data for name, data in files.made.items() if ".txnindex" in name} == {
+        f"{3:020d}.txnindex.cleaned": aborted_txns([(7, 0, 3, 4)])
+    }
 
 
 # -- why a record stays

@@ -21,21 +21,32 @@ from kafkalog_cli.broker.cleaning.log import (
     sound,
     type_of_control,
 )
-from kafkalog_cli.broker.cleaning.marks import GONE, NO_CAUSES, TOMBSTONE, Causes, Marks, causes_of
+from kafkalog_cli.broker.cleaning.marks import (
+    GONE,
+    NO_CAUSES,
+    OF_ABORTED,
+    OF_CONTROL,
+    TOMBSTONE,
+    Causes,
+    Marks,
+    causes_of,
+)
 from kafkalog_cli.broker.cleaning.output import CleanedSegment, CleanedSegments, FileMaker, IndexLimits
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
     DELETE_HORIZON_MASK,
     NO_SEQUENCE,
+    RECORD_BATCH_MAGIC,
     TIMESTAMP_TYPE_MASK,
     Batch,
     BatchColumns,
 )
 from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
-from kafkalog_cli.format.columns import Octets, any_row, least_and_largest
+from kafkalog_cli.format.columns import Octets, any_row, rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns
+from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
@@ -147,93 +158,81 @@ class Cleaner:
 
     def _clean_chunk(self, segment: Segment, chunk: Chunk, place: int) -> int:
         """Write the kept records of a chunk, whose first mark is at `place`; return the position after its marks."""
-        batches = chunk.batches
-        is_modern = least_and_largest(batches.magic)[0] >= 2
-        if is_modern and (self._request.only_erases or not batches.in_transactions()):
-            return self._clean_columns(segment, chunk, place)
-        fate, first, first_place = _Fate.DROP, 0, place
-        for row, batch in enumerate(chunk.batches.rows()):
-            if batch.records_count < 0:  # a compressed message set: its header has no count of records
-                self._do(segment, chunk, (first, row), first_place, fate)
-                first, fate, place = row + 1, _Fate.DROP, self._rewrite_set(segment, chunk, row, place)
-                first_place = place
-                continue
-            found = self._fate(segment, chunk, row, batch, place)
-            if found is not fate:
-                self._do(segment, chunk, (first, row), first_place, fate)
-                fate, first, first_place = found, row, place
-            place += batch.records_count
-        self._do(segment, chunk, (first, len(chunk.batches)), first_place, fate)
-        return place
+        first = 0
+        for row in rows_where(lambda count: count < 0, chunk.batches.records_count):  # compressed message sets
+            place = self._clean_rows(segment, chunk, first, row, place)
+            place = self._rewrite_set(segment, chunk, row, place)
+            first = row + 1
+        return self._clean_rows(segment, chunk, first, len(chunk.batches), place)
 
-    def _clean_columns(self, segment: Segment, chunk: Chunk, place: int) -> int:
-        """Do the same for a chunk of v2 batches, all at once; transactions do not matter for them."""
+    def _clean_rows(self, segment: Segment, chunk: Chunk, first: int, end: int, place: int) -> int:
+        """Do the same for the batches in the rows `first` to `end`, whose headers have the count of records."""
+        if first == end:
+            return place
         import numpy as np
 
-        batches = chunk.batches.arrays()
+        rows = chunk.batches.part(first, end)
+        batches, only_erases = rows.arrays(), self._request.only_erases
         counts = batches.records_count
         ends = np.cumsum(counts)
         begins, total = ends - counts, int(ends[-1])
-        marks = np.frombuffer(self._marks.part(place, place + total), dtype=np.uint8)
+        marks = bytearray(self._marks.part(place, place + total))
+        aborts = {} if only_erases else self._mark_transactions(segment, chunk, first, rows, marks, begins.tolist())
+        found = np.frombuffer(marks, dtype=np.uint8)
         kept, tombstones = (
-            found[ends] - found[begins]
-            for found in (np.concatenate(([0], np.cumsum(each))) for each in (marks & GONE == 0, marks == TOMBSTONE))
+            sums[ends] - sums[begins]
+            for sums in (np.concatenate(([0], np.cumsum(each))) for each in (found & GONE == 0, found == TOMBSTONE))
         )
         lacks_horizon = (tombstones > 0) & (batches.attributes & DELETE_HORIZON_MASK == 0)
-        fates = np.where((kept == counts) & ~lacks_horizon, _Fate.COPY, _Fate.REWRITE)
-        fates[(kept == 0) & ((counts > 0) | np.bool_(not self._request.only_erases))] = _Fate.DROP
+        is_rewritten = lacks_horizon | (batches.magic < RECORD_BATCH_MAGIC) & np.bool_(not only_erases)
+        fates = np.where((kept == counts) & ~is_rewritten, _Fate.COPY, _Fate.REWRITE)
+        fates[(kept == 0) & ((counts > 0) | np.bool_(not only_erases))] = _Fate.DROP
         may_stay = (batches.producer_id >= 0) | (batches.last_offset + 1 == self._request.retained_end)
         for row in np.flatnonzero((fates == _Fate.DROP) & may_stay).tolist():
-            if self._is_retained(chunk.batches.row(row)):
+            if self._is_retained(rows.row(row)):
                 fates[row] = _Fate.EMPTY
-        self.counts.records_read += total
-        self.counts.records_kept += int(kept.sum())
-        self._count_causes(place, place + total, int(kept.sum()))
-        edges = [0, *(np.flatnonzero(np.diff(fates)) + 1).tolist(), len(fates)]
-        for first, end in pairwise(edges):
-            self._do(segment, chunk, (first, end), place + int(begins[first]), _Fate(fates[first]))
+        self._count(total, int(kept.sum()), marks)
+        edges = {0, *(np.flatnonzero(np.diff(fates)) + 1).tolist(), *(row + 1 for row in aborts), len(fates)}
+        for begin, stop in pairwise(sorted(edges)):
+            self._do(segment, chunk, (first + begin, first + stop), place + int(begins[begin]), _Fate(fates[begin]))
+            self._out.note_aborted(aborts.get(stop - 1, ()))
         return place + total
 
     # -- deciding
 
-    def _fate(self, segment: Segment, chunk: Chunk, row: int, batch: Batch, place: int) -> _Fate:
-        count = batch.records_count
-        kept, tombstones = self._marks.kept(place, place + count)
-        self.counts.records_read += count
-        horizon_ms = batch.delete_horizon_ms
-        wants_horizon = tombstones > 0
-        if self._request.only_erases:
-            self._count_causes(place, place + count, kept)
-        elif batch.is_control:
-            control_type = type_of_control(self._reader, chunk, row, batch, segment.log.path)
-            may_go = self._transactions.pass_control(batch, control_type)
-            is_over = may_go and horizon_ms is not None and horizon_ms <= self._request.now_ms
-            kept, wants_horizon = (0 if is_over else count), may_go
-            self._count(Causes(control=count - kept))
-            self._out.note_aborted(self._transactions.take_kept())
-        elif self._transactions.pass_data(
-            batch.last_offset, batch.producer_id, is_transactional=batch.is_transactional
-        ):
-            kept = 0
-            self._count(Causes(aborted=count))
-        else:
-            self._count_causes(place, place + count, kept)
+    def _mark_transactions(  # noqa: PLR0913, PLR0917
+        self, segment: Segment, chunk: Chunk, first: int, rows: BatchColumns, marks: bytearray, begins: list[int]
+    ) -> dict[int, Sequence[AbortedTxn]]:
+        """Change the `marks` of the batches for which transactions decide: control batches and aborted batches.
+
+        A removable control batch is marked as a tombstone: it gets a delete horizon, and goes after it. Returns the
+        aborted transactions that stay, by the row of their control batch. Row 0 is row `first` of the chunk.
+        """
+        aborts: dict[int, Sequence[AbortedTxn]] = {}
+        for row, batch in zip(rows.in_transactions(), rows.of_transactions(), strict=True):
+            if batch.is_control:
+                control_type = type_of_control(self._reader, chunk, first + row, batch, segment.log.path)
+                may_go = self._transactions.pass_control(batch, control_type)
+                horizon_ms = batch.delete_horizon_ms
+                is_over = may_go and horizon_ms is not None and horizon_ms <= self._request.now_ms
+                mark = GONE | OF_CONTROL if is_over else TOMBSTONE if may_go else 0
+                aborted = self._transactions.take_kept()
+                if aborted:
+                    aborts[row] = aborted
+            elif self._transactions.pass_data(batch.last_offset, batch.producer_id, is_transactional=True):
+                mark = GONE | OF_ABORTED
+            else:
+                continue
+            end = begins[row] + batch.records_count
+            marks[begins[row] : end] = bytes([mark]) * batch.records_count
+        return aborts
+
+    def _count(self, records: int, kept: int, marks: bytes | bytearray) -> None:
+        """Count records that were read, of which `kept` stay, and the causes of the others."""
+        self.counts.records_read += records
         self.counts.records_kept += kept
-        if kept == count and self._request.only_erases:
-            return _Fate.COPY
-        if not kept:
-            return _Fate.EMPTY if self._is_retained(batch) else _Fate.DROP
-        if kept == count and batch.magic >= 2 and not (wants_horizon and horizon_ms is None):
-            return _Fate.COPY
-        return _Fate.REWRITE
-
-    def _count_causes(self, first: int, end: int, kept: int) -> None:
-        """Count the causes of the records at these marks; `kept` of them stay."""
-        if kept < end - first:
-            self._count(causes_of(self._marks.part(first, end)))
-
-    def _count(self, causes: Causes) -> None:
-        self.counts.causes = self.counts.causes.plus(causes)
+        if kept < records:
+            self.counts.causes = self.counts.causes.plus(causes_of(marks))
 
     def _is_retained(self, batch: Batch) -> bool:
         """Whether a batch stays, as an empty batch, although none of its records stay."""
@@ -310,14 +309,11 @@ class Cleaner:
     def _rewrite_set(self, segment: Segment, chunk: Chunk, row: int, place: int) -> int:
         """Rewrite a compressed message set as a v2 batch if a record stays; return the position after its marks."""
         batch, begin = chunk.batches.row(row), place
-        self._transactions.pass_data(batch.last_offset, batch.producer_id, is_transactional=False)
         for block in self._blocks(segment, chunk, row, row + 1):
             place += block.record_count
         self._set_end = place
         kept, _ = self._marks.kept(begin, place)
-        self.counts.records_read += place - begin
-        self.counts.records_kept += kept
-        self._count_causes(begin, place, kept)
+        self._count(place - begin, kept, self._marks.part(begin, place))
         if kept == place - begin and self._request.only_erases:
             fate = _Fate.COPY
         else:

@@ -14,15 +14,15 @@ GONE = 1
 """The record is removed: a later record has its key, it has no key, its key is erased, or its tombstone expired."""
 TOMBSTONE = 2
 """The value of the record is null."""
-KEYLESS, EXPIRED, ERASED = 4, 8, 16
-"""Why a record is removed, beside GONE; without any of them a later record has its key."""
+KEYLESS, EXPIRED, ERASED, OF_ABORTED, OF_CONTROL = 4, 8, 16, 32, 64
+"""Why a record is removed, beside GONE; without any of them a later record has its key.
+
+The last two are of whole batches, and follow from transactions when the log is read again.
+"""
 
 
 class Causes(NamedTuple):
-    """Removed records by cause.
-
-    `aborted` and `control` are decided by the batch, the others by marks.
-    """
+    """Removed records by cause."""
 
     erased: Annotated[int, "their keys are erased"] = 0
     keyless: Annotated[int, "they have no key"] = 0
@@ -47,7 +47,7 @@ NO_CAUSES = Causes()
 def causes_of(part: bytes | bytearray) -> Causes:
     """Return the causes of the removed records among these marks."""
     by_cause = part.translate(_CAUSE)
-    return Causes(*map(by_cause.count, (ERASED, KEYLESS, EXPIRED, GONE)))
+    return Causes(*map(by_cause.count, (ERASED, KEYLESS, EXPIRED, GONE, OF_ABORTED, OF_CONTROL)))
 
 
 def causes_in_words(causes: Causes, *, with_erased: bool = True) -> str:
@@ -67,7 +67,7 @@ _WORDS = {
 
 
 def _cause(mark: int) -> int:
-    return next((cause for cause in (ERASED, KEYLESS, EXPIRED, GONE) if mark & cause), 0)
+    return next((cause for cause in (ERASED, KEYLESS, EXPIRED, OF_ABORTED, OF_CONTROL, GONE) if mark & cause), 0)
 
 
 _CAUSE = bytes(map(_cause, range(256)))

@@ -110,6 +110,13 @@ def error_saying(
     return error
 
 
+def error_on(host: str, error: KafkalogError) -> KafkalogError:
+    """Return the error of another host with the host's name."""
+    text, path = str(error), error.details.get("path")
+    message = f"{host}:{text}" if path is not None and text.startswith(str(path)) else f"{host}: {text}"
+    return error_saying(type(error), message, {**error.details, "host": host}, _number_of(error))
+
+
 class UsageError(KafkalogError, exit_code=ExitCode.USAGE):  # an option or an argument is wrong
     """{reason}"""
 
@@ -120,6 +127,10 @@ class PathNotFound(KafkalogError, exit_code=ExitCode.NOT_FOUND):  # the user nam
 
 class PathMisspelt(PathNotFound):  # there is a path with a name like it
     """{path}: no such file or directory. {question}"""
+
+
+class HostMissing(KafkalogError, exit_code=ExitCode.PARTIAL):  # a host's disks were not read, or not all of them
+    """{reason}"""
 
 
 class NotKafkaLayout(KafkalogError, exit_code=ExitCode.NOT_FOUND):  # a path is not what the command works on

@@ -106,6 +106,9 @@ RawBytes = bytes
 """Bytes, which become an object with their encoding. The name is free in results with a field `bytes`."""
 
 
+Host = Annotated[str | None, ABSENT, "with --each-host, the host that has it"]
+
+
 class AtPath(NamedTuple):
     """A path."""
 

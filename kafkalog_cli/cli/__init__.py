@@ -7,7 +7,7 @@
 - `run.py`: one call of a command: what it reads, its output, its progress, its exit code.
 - `options.py`: options that subcommands share, and groups of them. `completion.py`: the words that a shell completes.
 - `command_help.py`: the text of the help. `exit_codes.py`: the exit codes that it lists.
-- `engine.py`: whether threads and processes do the work, or Spark.
+- `engine.py`: whether threads and processes do the work, or Spark. `each_host.py`: Spark on the disks of all hosts.
 - `changes.py`: Reports and Changes print what a verb of `ops` reports, such as one that changes logs.
 - `environment.py`: the disk, streams, clock and terminal of a command, which tests replace.
 

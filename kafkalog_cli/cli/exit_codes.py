@@ -26,6 +26,7 @@ def exit_codes(*codes: ExitCode) -> dict[ExitCode, str]:
 ANY = exit_codes(ExitCode.OK, ExitCode.FAILURE, ExitCode.USAGE, ExitCode.NO_SPACE, ExitCode.INTERRUPTED)
 PATHS = ANY | exit_codes(ExitCode.NOT_FOUND)
 READ = PATHS | exit_codes(ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.PARTIAL)
+HOST_MISSING = {ExitCode.PARTIAL: f"{MEANINGS[ExitCode.PARTIAL]}, or a host did not answer (--each-host)"}
 CHANGE = PATHS | exit_codes(
     ExitCode.WARNINGS, ExitCode.PARTIAL, ExitCode.LOCKED, ExitCode.UNSUPPORTED, ExitCode.REFUSED
 )

@@ -355,4 +355,25 @@ class Spark(NamedTuple):
     master: Master = DEFAULT_MASTER
     conf: Conf = None
 
+
+class EachHost(NamedTuple):
+    """Whether the disks of all hosts are read, and which must be there."""
+
+    each_host: Annotated[bool, spark_option("--each-host",
+        help="Read the disks of every host of the cluster: PATH is a path of each host.")] = False
+    hosts: Annotated[int | None, spark_option("--hosts", metavar="N", min=1,
+        help="Number of hosts that must have PATH. Default: those of all brokers in the metadata logs there.")] = None
+
+    def check(self, spark: Spark, *paths: str | None) -> None:
+        """Raise UsageError if options are missing, or one of the paths of each host is relative."""
+        if not self.each_host:
+            if self.hosts is not None:
+                raise UsageError(reason="--hosts needs --each-host")
+            return
+        if spark.engine == "local":
+            raise UsageError(reason="--each-host needs --engine spark, and --master with the address of its cluster")
+        for path in paths:
+            if path is not None and not path.startswith("/"):
+                raise UsageError(reason=f"{path}: --each-host needs absolute paths, which each host has")
+
 # fmt: on

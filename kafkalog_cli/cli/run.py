@@ -128,12 +128,13 @@ class Run:
         for line in lines:
             self.out.write(f"{line}\n")
 
-    def damage(self, partition: Partition, path: str, fault: Fault) -> None:
+    def damage(self, partition: Partition, path: str, fault: Fault, host: str | None = None) -> None:
         """Report a damaged place of a segment file, whose records are left out."""
         from kafkalog_cli.ops.damage import is_torn_tail
 
         self.out.flush()
-        self.messages.damage(fault, path, fault.position, is_warning=is_torn_tail(partition, path, fault))
+        is_warning = is_torn_tail(partition, path, fault)
+        self.messages.damage(fault, path, fault.position, is_warning=is_warning, host=host)
 
     def warn(self, kind: str, message: str, path: str | None = None) -> None:
         """Print a warning after the results before it."""

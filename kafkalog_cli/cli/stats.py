@@ -1,14 +1,18 @@
 """`kafkalog stats`: the contents of logs in numbers."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Annotated, NamedTuple
 
 from typer import Argument, Context
 
+from kafkalog_cli.cli.each_host import hosts_of
 from kafkalog_cli.cli.engine import engine_of
-from kafkalog_cli.cli.exit_codes import READ, exit_codes
+from kafkalog_cli.cli.exit_codes import HOST_MISSING, READ, exit_codes
 from kafkalog_cli.cli.options import (
+    EachHost,
     Format,
     Jobs,
     KeyFormatOption,
@@ -20,13 +24,14 @@ from kafkalog_cli.cli.options import (
     output_option,
 )
 from kafkalog_cli.cli.run import Run
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.errors import ExitCode, HostMissing, KafkalogError, UsageError, error_on, of_the_system
 from kafkalog_cli.format.values.decoder import DecodedContents, ValueDecoder
 from kafkalog_cli.log.partition import log_bytes
+from kafkalog_cli.ops.call.host_plan import HostsRequest
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.look.key_counts import KeyTotal
 from kafkalog_cli.ops.look.log_contents import LogContents
-from kafkalog_cli.ops.look.stats import MeasuredPartition, Stats, measure_partitions, sums_of
+from kafkalog_cli.ops.look.stats import MeasuredPartition, Stats, measure_partitions, measure_paths, sums_of
 from kafkalog_cli.ops.values import json_of
 from kafkalog_cli.output.human import Column, CountColumn, NumberColumn, bars_text, iso_time, write_table
 from kafkalog_cli.output.progress import sized
@@ -37,7 +42,7 @@ EXAMPLES = {
     "Compare the partitions of a topic": "kafkalog stats /var/lib/kafka --topic orders --partitions",
     "Find the 20 largest records and most frequent keys": ("kafkalog stats /var/lib/kafka --topic orders --top 20"),
 }
-EXIT_CODES = READ | exit_codes(ExitCode.REFUSED)
+EXIT_CODES = READ | exit_codes(ExitCode.REFUSED) | HOST_MISSING
 
 _LARGEST_TOP = 1000
 
@@ -60,6 +65,7 @@ class StatsOptions(NamedTuple):
     jobs: Jobs = 0
     limits: OutputLimits = OutputLimits()
     spark: Spark = Spark()
+    hosts: EachHost = EachHost()
 # fmt: on
 
 
@@ -77,8 +83,14 @@ def stats(context: Context, options: StatsOptions) -> int:
 
     Batches with wrong CRCs are left out and reported. Directories of deleted, moved or stray partitions count only
     if their own path is given. Nothing is locked or changed.
+
+    With --each-host, executors of Spark measure the disks of their own hosts. Each host has its rows, and no details
+    are printed; JSON output has them.
     """
     run = Run(context, options.output_format)
+    options.hosts.check(options.spark, *options.paths)
+    if options.hosts.each_host:
+        return _stats_of_hosts(run, options)
     decoding = Decoding(options.key_format, None, options.schemas)
     decoding.check()
     engine = engine_of(run.environment, options.spark, options.jobs, as_json=run.as_json)
@@ -107,14 +119,46 @@ def stats(context: Context, options: StatsOptions) -> int:
     return run.end(**counts)
 
 
+def _stats_of_hosts(run: Run, options: StatsOptions) -> int:
+    """Print a row for each topic or partition and host, and for each host; replicas are not added up."""
+    if options.key_format is not None or options.schemas is not None:
+        raise UsageError(reason="--key-format and --schemas cannot be combined with --each-host, which prints no keys")
+    verb = partial(measure_paths, options.paths, options.topics.selection, options.top, options.limits.limits())
+    request = HostsRequest(verb, tuple(options.paths), hosts=options.hosts.hosts, jobs=options.jobs)
+    measured: dict[str, list[MeasuredPartition]] = {}
+    with hosts_of(run.environment, options.spark, request, as_json=run.as_json) as hosts:
+        for host, note in hosts.notes:
+            run.messages.report(note._replace(host=host))
+        run.progress.begin("stats", hosts.total_bytes)
+        for results in hosts.results(run.progress.advance):
+            for host, result in results:
+                if not any(isinstance(error, HostMissing) for _, error in result.not_read):  # which is reported once
+                    result.host = host
+                    measured.setdefault(host, []).append(result)
+        run.progress.erase()
+        for error in hosts.missing:
+            run.messages.exception(error)
+    for result in chain(*measured.values()):
+        _report(run, result)
+    sums = [row for host, found in measured.items() for row in sums_of(found, options.top, host)]
+    if run.lines is not None:
+        run.lines.results(sums)
+    else:
+        write_hosts(run.out, sums, by_partition=options.partitions)
+    run.codes = [ExitCode.PARTIAL] if hosts.missing else run.codes
+    return run.end(hosts=len(measured), partitions=sum(map(len, measured.values())))
+
+
 def _report(run: Run, measured: MeasuredPartition) -> None:
+    host = measured.host
     for path, fault in measured.damage:
-        run.damage(measured.partition, path, fault)
+        run.damage(measured.partition, path, fault, host)
     if measured.damage_count > len(measured.damage):
         text = f"{measured.damage_count - len(measured.damage)} more places are damaged; `kafkalog verify` reports them"
-        run.messages.error("damage", text, path=measured.partition.path)
+        run.messages.error("damage", text, path=measured.partition.path, host=host)
     for path, error in measured.not_read:
-        run.not_read(path, error)
+        known = error if isinstance(error, KafkalogError) or host is None else of_the_system(path, error)
+        run.not_read(path, error_on(host, known) if isinstance(known, KafkalogError) and host is not None else known)
     run.codes.append(measured.code)
 
 
@@ -167,6 +211,27 @@ def write_stats(
     width = _ALL_BARS if paint.width is None else max(_ROW_BARS, min(_ALL_BARS, paint.width - len("  ||")))
     for line in _details(total.contents, top, width, total.partitions, text_of):
         out.write(f"{paint.wrapped(line, indent='  ')}\n")
+
+
+def write_hosts(out: ResultStream, results: Sequence[Stats], *, by_partition: bool) -> None:
+    """Write the table of topics or partitions by host, the largest topics first, and the sum of each host."""
+    scope = "partition" if by_partition else "topic"
+    sizes: Counter[str | None] = Counter()
+    for row in results:
+        sizes[row.topic] += row.contents.bytes if row.scope == "partition" else 0
+    rows = sorted(
+        (row for row in results if row.scope == scope),
+        key=lambda row: (-sizes[row.topic], row.topic or "", row.partition or 0),
+    )
+    name = Column("PARTITION" if by_partition else "TOPIC", lambda row: _name(row, by_partition=by_partition))
+    columns = [name, Column("HOST", lambda row: printable(row.host or "")), *_COLUMNS]
+    write_table(out, columns, [*rows, *(row for row in results if row.scope == "total")])
+
+
+def _name(row: Stats, *, by_partition: bool) -> str:
+    if row.topic is None:
+        return "total"
+    return f"{row.topic}-{row.partition}" if by_partition else row.topic
 
 
 def _keys(contents: LogContents) -> str:

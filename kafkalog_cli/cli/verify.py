@@ -4,17 +4,20 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Context, Option
 
 from kafkalog_cli.cli.changes import Reports as VerbReports
+from kafkalog_cli.cli.each_host import hosts_of, report_hosts, without_observer
 from kafkalog_cli.cli.engine import engine_of
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.exit_codes import READ, exit_codes
+from kafkalog_cli.cli.exit_codes import HOST_MISSING, READ, exit_codes
 from kafkalog_cli.cli.options import (
     DecodingLimits,
+    EachHost,
     Format,
     Jobs,
     Now,
@@ -33,13 +36,13 @@ from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted
 from kafkalog_cli.ops.call.call import Call
 from kafkalog_cli.ops.call.call import Run as Outcome
+from kafkalog_cli.ops.call.host_plan import HostsRequest
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.check.checks.diagnose import Finding
 from kafkalog_cli.ops.check.checks.finding_kinds import Severity
-from kafkalog_cli.ops.check.verify.task import LocatedFinding, TargetKind, Verification
-from kafkalog_cli.ops.check.verify.verify import VerifyPlanner
+from kafkalog_cli.ops.check.verify.task import LocatedFinding, TargetKind, Verification, VerifiedHost
+from kafkalog_cli.ops.check.verify.verify import verify_paths
 from kafkalog_cli.ops.choices import Level
-from kafkalog_cli.ops.map_each import Forks
 from kafkalog_cli.output.findings import (
     DAMAGED,
     FAILED,
@@ -60,11 +63,15 @@ EXAMPLES = {
     "Check a log directory": "kafkalog verify /var/lib/kafka",
     "Decompress and check every record of a topic": ("kafkalog verify /var/lib/kafka --topic orders --level deep"),
     "Compare a log directory with a backup": "kafkalog verify /var/lib/kafka --against /mnt/backup",
+    "Check the disks of all brokers": (
+        "kafkalog verify /var/lib/kafka --each-host --engine spark --master spark://b1:7077"
+    ),
 }
 EXIT_CODES = (
     READ
     | exit_codes(ExitCode.UNSUPPORTED, ExitCode.REFUSED)
     | {ExitCode.OK: "no damage found", ExitCode.WARNINGS: "only warnings, or damage that a broker cuts off"}
+    | HOST_MISSING
 )
 
 LevelChoice = Annotated[Level, Option("--level", envvar="KAFKALOG_LEVEL",
@@ -90,6 +97,7 @@ def verify(  # noqa: PLR0913
     jobs: Jobs = 0,
     decoding: DecodingLimits,
     spark: Spark,
+    hosts: EachHost,
     verbose: Annotated[bool, Option("--verbose", "-v", envvar="KAFKALOG_VERBOSE",
         help="Print also notes, and a line for each partition without damage.")] = False,
     quiet: Annotated[bool, Option("--quiet", envvar="KAFKALOG_QUIET",
@@ -101,25 +109,35 @@ def verify(  # noqa: PLR0913
 
     Each finding has its file and byte, what a broker would do about it, and the next step. Partitions without
     damage are only counted, in the last line. Nothing is changed, and no lock is taken.
+
+    With --each-host, executors of Spark check the disks of their own hosts, and results are in the order of the
+    partitions. A host that should have PATH and does not answer is named.
     """
     if against is not None and spark.engine == "spark":
         raise UsageError(reason="--against needs --engine local: it compares two partitions in one process")
     environment: Environment = context.obj
+    hosts.check(spark, *paths, settings.metadata, settings.broker_config)
+    if hosts.each_host and report:
+        raise UsageError(reason="--report cannot be combined with --each-host")
     if not jobs and spark.engine == "local" and level is Level.DEEP:
         jobs = max(1, default_jobs() // 2)  # each partition's records are read in threads of their own
-    engine = engine_of(environment, spark, jobs, as_json=output != "text")
-    run = VerifyRun(context, report or (), level, Printing(verbose, quiet, output))
+    run = VerifyRun(context, report or (), level, Printing(verbose, quiet, output), of_hosts=hosts.each_host)
     options = run.options(topics, Safety(now), settings=settings, pacing=Pacing(jobs))
+    if hosts.each_host:
+        verb = partial(verify_paths, paths, without_observer(options), level, decoding.limits)
+        request = HostsRequest(verb, tuple(paths), settings.metadata, hosts.hosts, jobs)
+        call = Call("verify", paths, options, reads=True)
+        with hosts_of(environment, spark, request, as_json=run.run.as_json) as there:
+            return run.finish(report_hosts(call, there))
+    engine = engine_of(environment, spark, jobs, as_json=run.run.as_json)
     with run.of_whole_run(), engine as map_each:
-        call = Call("verify", paths, options, reads=True, engine=map_each)
         if against is not None:
             from kafkalog_cli.ops.check.verify.replica_pairs import verify_against
 
+            call = Call("verify", paths, options, reads=True, engine=map_each)
             outcome = verify_against(call, level, decoding.limits, against)
         else:
-            planner = VerifyPlanner(call, level, decoding.limits)
-            forks = Forks.NONE if level is Level.DEEP else Forks.OF_SMALL_ITEMS  # threads do better for records
-            outcome = call.read_each(planner.tasks(paths), planner.work, forks=forks)
+            outcome = verify_paths(paths, options, level, decoding.limits, map_each, run)
     return run.finish(outcome)
 
 
@@ -130,11 +148,14 @@ class VerifyRun(VerbReports):
     UsageError for wrong reports, and KafkalogError if a report's file cannot be written, before anything is checked.
     """
 
-    def __init__(self, context: Context, reports: Sequence[str], level: Level, printing: Printing) -> None:
+    def __init__(
+        self, context: Context, reports: Sequence[str], level: Level, printing: Printing, *, of_hosts: bool = False
+    ) -> None:
         super().__init__(Run(context, printing.output))
         run, begun = self.run, self.context.clock()
         self._is_quiet = printing.quiet
         self._counts: Counter[str] = Counter()
+        self._of_hosts: dict[str, Counter[str]] = {}
         self._reports: dict[str, tuple[CiReport, list[str]]] = {}
         for word in reports:
             from kafkalog_cli.output.ci_report import KINDS, ci_report
@@ -151,8 +172,8 @@ class VerifyRun(VerbReports):
         for target in filter(None, self._reports):
             check_named_file(run.fs, target)
         if not run.as_json and "" not in self._reports:
-            text = VerifyText(paint_of(run.out), printing, lambda: self.context.clock() - begun)
-            self._reports[""] = text, []
+            text_of = HostsText if of_hosts else VerifyText
+            self._reports[""] = text_of(paint_of(run.out), printing, lambda: self.context.clock() - begun), []
 
     def report(self, note: Note) -> None:
         """See Observer."""
@@ -171,16 +192,13 @@ class VerifyRun(VerbReports):
         ]
         self._write(lambda report: report.show(result, findings))
         if self.run.lines is not None:
-            self.run.lines.results(LocatedFinding(finding, result.topic, result.partition) for finding in findings)
+            where = result.topic, result.partition, result.host
+            self.run.lines.results(LocatedFinding(finding, *where) for finding in findings)
             if findings or not self._is_quiet:
                 self.run.lines.result(result)
-        counts, totals = self._counts, result.totals
-        for severity, name in OF_SEVERITY.items() if result.findings else ():
-            counts[name] += result.count(severity)
-        counts["targets"] += 1
-        counts["batches"] += totals.batches
-        counts["records"] += totals.records
-        counts["bytes"] += totals.bytes
+        _count(self._counts, result)
+        if result.host is not None:
+            _count(self._of_hosts.setdefault(result.host, Counter()), result)
 
     @contextmanager
     def of_whole_run(self) -> Iterator[None]:
@@ -188,7 +206,7 @@ class VerifyRun(VerbReports):
         try:
             yield
         except KafkalogError as error:
-            if isinstance(self._reports.get("", (None,))[0], VerifyText):
+            if isinstance(self._reports.get("", (None,))[0], VerifyText | HostsText):
                 del self._reports[""]  # the error is on stderr
             self._fail_reports(None, error)
             self._end_reports(error.exit_code)
@@ -204,6 +222,9 @@ class VerifyRun(VerbReports):
         """
         self._end_reports(outcome.exit_code)
         names = (*OF_SEVERITY.values(), "batches", "records", "bytes")
+        if self.run.lines is not None:
+            for host, of_host in self._of_hosts.items():
+                self.run.lines.result(VerifiedHost(host, of_host["targets"], *(of_host[name] for name in names)))
         counts = {name: self._counts[name] for name in names}
         return self.end(outcome, targets=self._counts["targets"], failures=self.failures, **counts)
 
@@ -224,6 +245,16 @@ class VerifyRun(VerbReports):
                     written.append(text)
                 else:
                     self.run.out.write(text)
+
+
+def _count(counts: Counter[str], result: Verification) -> None:
+    totals = result.totals
+    for severity, name in OF_SEVERITY.items():
+        counts[name] += result.count(severity) if result.findings else 0
+    counts["targets"] += 1
+    counts["batches"] += totals.batches
+    counts["records"] += totals.records
+    counts["bytes"] += totals.bytes
 
 
 _NAMES = {
@@ -249,14 +280,14 @@ class VerifyText:
         self._paint, self._printing, self._seconds = paint, printing, seconds
         self._counts: dict[TargetKind, Counter[str]] = {}
         self._held: list[Verification] = []
-        self._not_checked: dict[str, None] = {}
+        self.unchecked: dict[str, None] = {}
         self._bytes = self._notes = 0
 
     def show(self, verification: Verification, findings: Sequence[Finding]) -> Iterator[str]:
         """See CiReport."""
         verdict = verdict_of(verification)
         self._counts.setdefault(verification.target, Counter())[verdict] += 1
-        self._not_checked |= dict.fromkeys(verification.not_looked_at)
+        self.unchecked |= dict.fromkeys(verification.not_looked_at)
         self._bytes += verification.totals.bytes if verification.target is TargetKind.PARTITION else 0
         if verdict != OK or self._printing.verbose:
             yield from self._lines(verification, findings)
@@ -276,13 +307,12 @@ class VerifyText:
         if self._printing.quiet:
             return
         if self._partitions > 1:
-            yield f"{self._closing()}\n"
+            yield f"{self.counts}, {spent(self._seconds())}\n"
         elif any(result.target is not TargetKind.LOG_DIR for result in self._held) or not self._partitions:
             for result in self._held:
                 yield from self._lines(result, result.findings)
-        if self._not_checked and self._partitions:
-            names = (_OPTIONS.get(name, name) for name in self._not_checked)
-            yield self._paint.wrapped(f"not checked: {printable(', '.join(names))}", indent="  ") + "\n"
+        if self._partitions:
+            yield from not_checked(self.unchecked, self._paint)
 
     @property
     def _partitions(self) -> int:
@@ -291,19 +321,21 @@ class VerifyText:
     def _lines(self, verification: Verification, findings: Sequence[Finding]) -> Iterator[str]:
         """Yield the lines of the findings, then of the partition; with `is_quiet` only where there are findings."""
         for finding, after in zip_longest(findings, findings[1:]):
-            for line in finding_lines(finding, self._paint, after):
+            for line in finding_lines(finding, self._paint, after, verification.host):
                 yield f"{line}\n"
         if not self._printing.quiet or findings:
             yield f"{verification_summary(verification, self._paint)}\n"
 
-    def _closing(self) -> str:
+    @property
+    def counts(self) -> str:
+        """The counts of results by their verdicts, and the bytes."""
         sentences = []
         for kind, (singular, plural) in _NAMES.items():
             counts = self._counts.get(kind, Counter())
             if counts and (kind is not TargetKind.LOG_DIR or set(counts) != {OK}):
                 sentences.append(f"{counted(counts.total(), singular, plural)}: {self._verdicts(counts)}")
         notes = f", {counted(self._notes, 'note')} (--verbose)" if self._notes else ""
-        return f"{'; '.join(sentences)}{notes}, {sized(self._bytes)}, {spent(self._seconds())}"
+        return f"{'; '.join(sentences)}{notes}, {sized(self._bytes)}"
 
     def _verdicts(self, counts: Counter[str]) -> str:
         paint = self._paint
@@ -312,3 +344,39 @@ class VerifyText:
             words.append(paint.warning(counted(counts[WARNING], "warning")))
         words += [paint.bad(f"{counts[verdict]} {verdict}") for verdict in (DAMAGED, FAILED) if counts[verdict]]
         return ", ".join(words)
+
+
+class HostsText:
+    """The text of a run on several hosts: damage and warnings by partition, and a line of counts for each host."""
+
+    def __init__(self, paint: Paint, printing: Printing, seconds: Callable[[], float]) -> None:
+        self._paint, self._printing, self._seconds = paint, printing, seconds
+        self._hosts: dict[str, VerifyText] = {}
+
+    def show(self, verification: Verification, findings: Sequence[Finding]) -> Iterator[str]:
+        """See CiReport."""
+        yield from self._of(verification.host or "").show(verification, findings)
+
+    def fail(self, path: str | None, error: KafkalogError) -> Iterable[str]:
+        """See CiReport. The error is on stderr."""
+        host = error.details.get("host")
+        return () if host is None else self._of(str(host)).fail(path, error)
+
+    def end(self, code: ExitCode, ended_ms: int) -> Iterator[str]:
+        """See CiReport: the counts of each host, and the parts that were not checked."""
+        if self._printing.quiet:
+            return
+        for host, text in self._hosts.items():
+            yield self._paint.wrapped(f"{printable(host)}: {text.counts}", indent="  ") + "\n"
+        yield f"{counted(len(self._hosts), 'host')}, {spent(self._seconds())}\n"
+        yield from not_checked({name: None for text in self._hosts.values() for name in text.unchecked}, self._paint)
+
+    def _of(self, host: str) -> VerifyText:
+        return self._hosts.setdefault(host, VerifyText(self._paint, self._printing, self._seconds))
+
+
+def not_checked(names: Iterable[str], paint: Paint) -> Iterator[str]:
+    """Yield a line with the parts that were not checked, if there are any."""
+    words = [_OPTIONS.get(name, name) for name in names]
+    if words:
+        yield paint.wrapped(f"not checked: {printable(', '.join(words))}", indent="  ") + "\n"

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
-from kafkalog_cli.ops.call.call import Call, Run, path_texts, text_of
+from kafkalog_cli.ops.call.call import Run, path_texts, text_of
+from kafkalog_cli.ops.call.observer import Observer
 from kafkalog_cli.ops.call.options import Context, Paths, VerbOptions
 from kafkalog_cli.ops.log_warning import warn
+from kafkalog_cli.ops.map_each import map_each
 from kafkalog_cli.ops.option_values import is_date
 from kafkalog_cli.ops.times import Time, epoch_ms
 
@@ -36,12 +38,12 @@ def verify(
 
     Each Verification has its findings. Raises NotKafkaLayout, Unreadable, PathNotFound.
     """
-    from kafkalog_cli.ops.check.verify.verify import VerifyPlanner
+    from kafkalog_cli.format.limits import DEFAULT_LIMITS
+    from kafkalog_cli.ops.check.verify.verify import verify_paths
     from kafkalog_cli.ops.choices import Level
 
-    call = Call("verify", paths, {"topics": topics, "partitions": partitions}, reads=True)
-    planner = VerifyPlanner(call, Level(level))
-    return call.read_each(planner.tasks(call.paths), planner.work)
+    options: VerbOptions = {"topics": topics, "partitions": partitions}
+    return verify_paths(paths, options, Level(level), DEFAULT_LIMITS, map_each, Observer())
 
 
 def cluster(

@@ -134,7 +134,7 @@ def map_each(  # noqa: PLR0913
     Raises the exceptions of `work` (KafkalogError and OSError only if `failed` is None), and ProcessKilled.
     """
     del fs  # this machine sees what the caller sees
-    run = partial(_result_of, work, failed)
+    run = partial(run_item, work, failed)
     items = iter(items)
     if forks is Forks.OF_LARGE_ITEMS:
         listed = [*items]
@@ -152,7 +152,7 @@ def map_each(  # noqa: PLR0913
     yield from _in_threads(items, jobs, name, run, advance)
 
 
-def _result_of(
+def run_item(
     work: Work[ItemT, ResultT], failed: Failed[ItemT, ResultT] | None, item: Item[ItemT], advance: Advance
 ) -> ResultT:
     """Return the result for an item, and report the bytes that its work has not reported."""

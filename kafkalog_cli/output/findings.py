@@ -6,6 +6,7 @@ from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.check.checks.diagnose import Finding
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.check.verify.task import TargetKind, Verification
+from kafkalog_cli.output.messages import path_on
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import NO_PAINT, Colour, Paint, printable
 
@@ -25,12 +26,15 @@ _NAME_OFFSETS = (
 _OF_TARGET = {TargetKind.COMPARISON: "compared, ", TargetKind.LOG_DIR: "checkpoints and meta.properties: "}
 
 
-def finding_lines(finding: Finding, paint: Paint = NO_PAINT, after: Finding | None = None) -> Iterator[str]:
+def finding_lines(
+    finding: Finding, paint: Paint = NO_PAINT, after: Finding | None = None, host: str | None = None
+) -> Iterator[str]:
     """Return the lines of one finding: place and message, a broker's reaction, the next step.
 
-    A reaction or a step that is also that of `after`, the next finding, is printed only there.
+    A reaction or a step that is also that of `after`, the next finding, is printed only there. `host` is where the
+    path is, None for this machine.
     """
-    where = printable(finding.path)
+    where = printable(path_on(host, finding.path))
     if finding.position is not None:
         where += f": at byte {finding.position}"
     word = "" if finding.severity is Severity.INFO else f"{finding.severity.value}:"
@@ -44,7 +48,8 @@ def finding_lines(finding: Finding, paint: Paint = NO_PAINT, after: Finding | No
         yield paint.wrapped(f"  broker: {printable(finding.broker_effect)}", indent="    ")
     next_step = finding.next_step
     if next_step and (shared is None or shared.next_step != next_step):
-        yield paint.commands(paint.wrapped(f"  next: {printable(next_step)}", indent="    "))
+        there = "" if host is None else f", on {host}"
+        yield paint.commands(paint.wrapped(f"  next{there}: {printable(next_step)}", indent="    "))
 
 
 def _concerned(finding: Finding) -> str:
@@ -82,7 +87,8 @@ def verification_summary(verification: Verification, paint: Paint = NO_PAINT) ->
         words.append(counted(totals.records, "record"))
     verdict, colour = _verdict(verification, paint)
     gap = "  " if verdict_of(verification) == OK else ", "
-    line = f"{printable(verification.path)}: {prefix}{verdict}{gap if words else ''}{', '.join(words)}"
+    where = printable(path_on(verification.host, verification.path))
+    line = f"{where}: {prefix}{verdict}{gap if words else ''}{', '.join(words)}"
     return paint.coloured(paint.wrapped(line, indent="  "), verdict, colour)
 
 

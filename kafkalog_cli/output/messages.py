@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 _NAME = "kafkalog:"
 
 
+def path_on(host: str | None, path: str) -> str:
+    """Return a path as text shows it, as `scp` takes it for another host than this."""
+    return path if host is None else f"{host}:{path}"
+
+
 class Messages:
     """Writes the errors and warnings of a run; names and contents never reach a terminal unescaped."""
 
@@ -40,45 +45,51 @@ class Messages:
         position: int | None = None,
         exit_code: ExitCode | None = None,
         next_step: str = "",
+        host: str | None = None,
     ) -> None:
         """Print an error or damage: `kind` is a word for JSON output, `position` the byte of the file concerned.
 
-        `exit_code`: the exit code that this causes. `next_step`: what the user can do.
+        `exit_code`: the exit code that this causes. `next_step`: what the user can do. `host`: where the path is.
         """
         if self._json is not None:
             from kafkalog_cli.output.ndjson import Failed
 
             at = None if position is not None and position < 0 else position  # a damaged index has any number
-            self._json.result(Failed(kind, message, path, at, exit_code, None, next_step or None))
+            self._json.result(Failed(kind, message, path, at, exit_code, None, next_step or None, host))
         else:
-            self._text(message, path, position, next_step, self._paint.bad)
+            self._text(message, None if path is None else path_on(host, path), position, next_step, self._paint.bad)
         self._stream.flush()
 
-    def damage(self, fault: Fault, path: str, position: int | None, *, is_warning: bool) -> None:
+    def damage(
+        self, fault: Fault, path: str, position: int | None, *, is_warning: bool, host: str | None = None
+    ) -> None:
         """Print damage of the file at `path`. `is_warning`: `verify` calls it a warning, which has another colour."""
         if self._json is None and is_warning:
-            self._text(fault.message, path, position, "", self._paint.warning)
+            self._text(fault.message, path_on(host, path), position, "", self._paint.warning)
             self._stream.flush()
         else:
-            self.error(fault.kind.value, fault.message, path=path, position=position)
+            self.error(fault.kind.value, fault.message, path=path, position=position, host=host)
 
-    def warn(self, kind: str, message: str, *, path: str | None = None, next_step: str = "") -> None:
+    def warn(
+        self, kind: str, message: str, *, path: str | None = None, next_step: str = "", host: str | None = None
+    ) -> None:
         """Print a warning: a fact that does not end the run. The arguments are those of `error`."""
         if self._json is not None:
             from kafkalog_cli.output.ndjson import Warned
 
-            self._json.result(Warned(kind, message, path, next_step or None))
+            self._json.result(Warned(kind, message, path, next_step or None, host))
         else:
-            self._text(message, path, None, next_step, self._paint.warning)
+            self._text(message, None if path is None else path_on(host, path), None, next_step, self._paint.warning)
         self._stream.flush()
 
     def report(self, *notes: Note) -> None:
         """Print the notes of a session."""
         for note in notes:
-            if note.is_error:
-                self.error(note.kind, note.message, path=note.path, exit_code=note.exit_code, next_step=note.next_step)
+            kind, message, path, next_step, is_error, exit_code, host = note
+            if is_error:
+                self.error(kind, message, path=path, exit_code=exit_code, next_step=next_step, host=host)
             else:
-                self.warn(note.kind, note.message, path=note.path, next_step=note.next_step)
+                self.warn(kind, message, path=path, next_step=next_step, host=host)
 
     def not_read(self, path: str, error: KafkalogError | OSError) -> None:
         """Print the error for which the file or directory at `path` was not read."""

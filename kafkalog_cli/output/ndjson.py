@@ -19,6 +19,7 @@ from kafkalog_cli.results import (
     ABSENT,
     AtPath,
     Count,
+    Host,
     PathName,
     PathText,
     Schema,
@@ -52,6 +53,7 @@ class Warned(NamedTuple):
     message: Annotated[str, "a sentence"]
     path: Annotated[PathName | None, ABSENT, "the file or directory concerned"] = None
     next_step: Annotated[str | None, ABSENT, "the user's next step; absent if there is none"] = None
+    host: Host = None
 
 
 @result("kafkalog.error/1")
@@ -65,6 +67,7 @@ class Failed(NamedTuple):
     exit_code: Annotated[AnyExitCode | None, ABSENT] = None
     details: Annotated[dict[str, str | float | bool | None] | None, ABSENT, "the values in the message"] = None
     next_step: Annotated[str | None, ABSENT, "the user's next step; absent if there is none"] = None
+    host: Host = None
 
 
 @result("kafkalog.progress/1")
@@ -141,10 +144,10 @@ class JsonLines:
         details: dict[str, Any] = {
             name: value if _is_json(value) else str(value) for name, value in error.details.items()
         }
-        path, _ = details.pop("path", None), details.pop("next_step", None)
+        path, host, _ = (details.pop(name, None) for name in ("path", "host", "next_step"))
         text = None if path is None else str(path)
         step = next_step(error) or None
-        self.result(Failed(type(error).__name__, str(error), text, None, error.exit_code, details, step))
+        self.result(Failed(type(error).__name__, str(error), text, None, error.exit_code, details, step, host))
 
     def flush(self) -> None:
         """Flush everything to the operating system."""

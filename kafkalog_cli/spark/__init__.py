@@ -9,7 +9,7 @@ The files are:
   `planned_tasks.py` and `types.py`: their tasks and columns in Spark.
 - `sessions.py`, `starting.py`, `jobs.py`: Spark itself: its start, its Java and its errors; `training.py`: the queries
   of `warmup`.
-- `map_each.py`: verify, stats, export and import in tasks.
+- `map_each.py`: verify, stats, export and import in tasks; `each_host.py`: on the disks of all hosts.
 - `queries/`: queries in SQL.
 
 The driver is the process that starts the job, a worker is a process of Spark that runs tasks.

@@ -1,14 +1,19 @@
-"""The failures of Spark's jobs as errors, without Java's traces."""
+"""Jobs of one task each, and the failures of Spark's jobs as errors, without Java's traces."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli import errors
 from kafkalog_cli.errors import NO_ROOM, KafkalogError, NoSpace, error_saying
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(
@@ -20,6 +25,47 @@ _OURS = "kafkalog_cli.errors."
 _IN_ONE_LINE = re.compile(rf"(?:^|: )(?P<error>{re.escape(_OURS)}\w+: )", re.MULTILINE)
 _ERRNO = re.compile(r"\[Errno (\d+)\] ")
 _JAVA_ENDED = "Spark: its Java has ended in the middle: it was killed, or had no memory left"
+
+
+class Jobs:
+    """Jobs of one task each, which can be cancelled together."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self._context = spark.sparkContext
+        self._name, self._group = name, token_hex()
+
+    def run(self, function: Callable[[Any], Any], value: Any, executors: Sequence[str] = ()) -> Any:
+        """Return what the function returns for the value in a task, which runs on one of these executors if it can.
+
+        Raises KafkalogError for failures of Spark, and for exceptions of the function.
+        """
+        with plain_errors():
+            self._context.setJobGroup(self._group, self._name)
+            rdd = self._preferring(executors, value) if executors else self._context.parallelize([value], 1)
+            return rdd.map(function).collect()[0]
+
+    def _preferring(self, executors: Sequence[str], value: Any) -> Any:
+        """Return an RDD of one value with a preferred location, which PySpark's own functions do not take.
+
+        The location's form is that of Spark's ExecutorCacheTaskLocation. Without a real host name Spark does not turn
+        to another executor of the same host, which may see other disks.
+        """
+        from pyspark.core.rdd import RDD
+        from pyspark.serializers import CPickleSerializer
+
+        context: Any = self._context
+        java, serializer = context._jvm, CPickleSerializer()
+        locations = java.PythonUtils.toSeq([f"executor__{executor}" for executor in executors])
+        rows = java.PythonUtils.toSeq([java.scala.Tuple2(bytearray(serializer.dumps(value)), locations)])
+        rdd = context._jsc.sc().makeRDD(rows, context.emptyRDD()._jrdd.classTag())
+        return RDD(rdd.toJavaRDD(), context, serializer)
+
+    def cancel(self) -> None:
+        """End the jobs that are running."""
+        from py4j.protocol import Py4JError
+
+        with suppress(Py4JError, ConnectionError):  # Java has ended, also by an interrupt
+            self._context.cancelJobGroup(self._group)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
 from queue import Empty, SimpleQueue
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem, RealFilesystem
@@ -28,7 +27,7 @@ from kafkalog_cli.ops.map_each import (
     do_not_report,
 )
 from kafkalog_cli.ops.move.same_place import PartitionIdentities, PartitionIdentity
-from kafkalog_cli.spark.jobs import plain_errors
+from kafkalog_cli.spark.jobs import Jobs
 from kafkalog_cli.spark.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -77,13 +76,13 @@ def _map_each(  # noqa: PLR0913
     if not largest_first:
         yield from (known.result for known in listed if isinstance(known, Known))
         return
-    jobs_of_items = _Jobs(session(), fs or RealFilesystem(), work, name)
+    tasks, spark_jobs = _Tasks(fs or RealFilesystem(), work), Jobs(session(), name)
     running: dict[int, Future[ResultT]] = {}
     ended: SimpleQueue[Future[ResultT]] = SimpleQueue()
 
     def result(item: Item[ItemT]) -> ResultT:
         try:
-            found: ResultT = jobs_of_items.run(item)
+            found: ResultT = _result_of(spark_jobs.run(_work_on, tasks.of(item)))
         except KafkalogError as error:
             if failed is None:
                 raise
@@ -104,7 +103,7 @@ def _map_each(  # noqa: PLR0913
                 yield one.result if isinstance(one, Known) else running.pop(at).result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            jobs_of_items.cancel()
+            spark_jobs.cancel()
 
 
 class _Task(NamedTuple):
@@ -116,35 +115,28 @@ class _Task(NamedTuple):
     seen: tuple[PartitionIdentity, ...]
 
 
-class _Jobs:
-    """Jobs of one task each, which can be cancelled together."""
+class _Tasks:
+    """Makes the tasks of items, whose partitions a worker must see as this process does."""
 
-    def __init__(self, spark: SparkSession, fs: Filesystem, work: Any, name: str) -> None:
+    def __init__(self, fs: Filesystem, work: Any) -> None:
         from pyspark import cloudpickle
 
-        self._context = spark.sparkContext
         self._fs, self._pickled, self._work = fs, cloudpickle.dumps, cloudpickle.dumps((work, fs))
-        self._name, self._group = name, token_hex()
 
-    def run(self, item: Item[Any]) -> Any:
-        """Return the result for an item. Raises its KafkalogError, Refused if the task sees another partition."""
+    def of(self, item: Item[Any]) -> _Task:
+        """Return the task of an item."""
         cwd = None if all(map(os.path.isabs, item.paths)) else os.getcwd()  # noqa: PTH109
         identities = PartitionIdentities(self._fs, socket.gethostname())
         seen = tuple(map(identities.of, item.paths))
-        task = _Task(cwd, self._work, self._pickled(item.value), seen)
-        with plain_errors():
-            self._context.setJobGroup(self._group, self._name)
-            result, error = self._context.parallelize([task], 1).map(_work_on).collect()[0]
-        if error is not None:
-            raise error
-        return result
+        return _Task(cwd, self._work, self._pickled(item.value), seen)
 
-    def cancel(self) -> None:
-        """End the jobs that are running."""
-        from py4j.protocol import Py4JError
 
-        with suppress(Py4JError, ConnectionError):  # Java has ended, also by an interrupt
-            self._context.cancelJobGroup(self._group)
+def _result_of(answer: tuple[Any, KafkalogError | None]) -> Any:
+    """Return the result of a task. Raises its error, Refused if the task sees another partition."""
+    result, error = answer
+    if error is not None:
+        raise error
+    return result
 
 
 def _work_on(task: _Task) -> tuple[Any, KafkalogError | None]:

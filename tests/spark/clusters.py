@@ -30,18 +30,28 @@ def spark_environment():
     }
 
 
+class Master(str):
+    """The URL of a master."""
+
+    workers = ()
+
+
 @contextmanager
-def cluster(folder, workers=2):
-    """The URL of its master, once all workers have registered; all ends with the block."""
+def cluster(folder, workers=2, before=lambda number: ()):
+    """The URL of its master, once all workers have registered; all ends with the block.
+
+    `before` returns the words before the command line of a worker. The processes of the workers are `url.workers`.
+    """
     folder.mkdir()
     one = _Processes(folder)
     where = ("--host", "127.0.0.1", "--port", 0, "--webui-port", 0)
     limits = ("--cores", 1, "--memory", "1g", "--work-dir", folder / "work")
     try:
-        url = one.wait_for(one.start("master", "org.apache.spark.deploy.master.Master", *where), STARTED)[1]
+        url = Master(one.wait_for(one.start("master", "org.apache.spark.deploy.master.Master", *where), STARTED)[1])
         worker = ("org.apache.spark.deploy.worker.Worker", *where, *limits, url)
-        for log in [one.start(f"worker-{at}", *worker) for at in range(workers)]:
+        for log in [one.start(f"worker-{at}", *worker, before=before(at)) for at in range(workers)]:
             one.wait_for(log, REGISTERED)
+        url.workers = one.processes[1:]
         yield url
     except BaseException:
         print(told([*one.logs, *folder.glob("work/*/*/stderr")]), file=sys.stderr)
@@ -55,15 +65,15 @@ class _Processes:
         import pyspark
 
         self._folder, self._home = folder, Path(pyspark.__file__).parent
-        self._processes, self.logs = [], []
+        self.processes, self.logs = [], []
 
-    def start(self, name, *arguments):
-        """A class of Spark's; its log."""
+    def start(self, name, *arguments, before=()):
+        """A class of Spark's; its log. `before` are words before its command line."""
         log = self._folder / f"{name}.log"
         self.logs.append(log)
-        command = [str(self._home / "bin" / "spark-class"), *map(str, arguments)]
+        command = [*before, str(self._home / "bin" / "spark-class"), *map(str, arguments)]
         with log.open("wb") as out:
-            self._processes.append(
+            self.processes.append(
                 subprocess.Popen(
                     command,
                     env={**spark_environment(), "SPARK_HOME": str(self._home)},
@@ -75,16 +85,16 @@ class _Processes:
     def wait_for(self, log, pattern):
         until = time.monotonic() + START_SECONDS
         while (found := re.search(pattern, log.read_text(errors="replace"))) is None:
-            if time.monotonic() > until or any(process.poll() is not None for process in self._processes):
+            if time.monotonic() > until or any(process.poll() is not None for process in self.processes):
                 raise RuntimeError("the cluster does not start")
             time.sleep(0.1)
         return found
 
     def end(self):
-        for process in reversed(self._processes):
+        for process in reversed(self.processes):
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
-        for process in self._processes:
+        for process in self.processes:
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:

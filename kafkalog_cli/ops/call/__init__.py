@@ -14,6 +14,7 @@ The modules are:
 
 - `options`: the options of all verbs.
 - `call`: one call, and its outcome, `Run`.
+- `host_plan`: what a verb that reads has to do on another host, planned there.
 - `target`: one partition with its disk, its lock, refusals, changes, and its progress.
 - `interruptions`: signals as requests to stop at the next safe point.
 - `observer`: receives results and notes, and the warnings of readers about locks.

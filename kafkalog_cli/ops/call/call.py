@@ -309,6 +309,12 @@ class Call:
             self._warned_of_locks(items), partial(_read, work), jobs=self.jobs, name=f"kafkalog-{self.verb}",
             advance=self.observer.progress.advance, failed=_not_read, forks=forks, fs=self.context.fs,
         )  # fmt: skip
+        return self.report_each(outcomes, show)
+
+    def report_each(
+        self, outcomes: Generator[Outcome, None, None], show: Callable[[Any], object] | None = None
+    ) -> Run[Any]:
+        """Report each of the outcomes, which come in order. The exit code is that of all calls."""
         self._take_each(outcomes, show)
         return self._end()
 

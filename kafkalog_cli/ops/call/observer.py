@@ -17,7 +17,10 @@ from kafkalog_cli.ops.selection import in_its_log_dir
 
 
 class Note(NamedTuple):
-    """A fact beside the results: a warning, or with `is_error` a problem. `kind` is a stable word for JSON output."""
+    """A fact beside the results: a warning, or with `is_error` a problem. `kind` is a stable word for JSON output.
+
+    `host` is where the path is, None for this machine.
+    """
 
     kind: str
     message: str
@@ -25,6 +28,7 @@ class Note(NamedTuple):
     next_step: str = ""
     is_error: bool = False
     exit_code: ExitCode | None = None
+    host: str | None = None
 
 
 class NoProgress:

@@ -20,6 +20,7 @@ from kafkalog_cli.format.records import OUTSIDE, RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment, log_bytes
 from kafkalog_cli.log.reading.records import records
 from kafkalog_cli.log.reading.scan import DamagePolicy, Scan, good_rows
+from kafkalog_cli.ops.call.observer import LockWarnings, Observer
 from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
 from kafkalog_cli.ops.look.key_counts import KeyStatistics, stored_keys
 from kafkalog_cli.ops.look.log_contents import (
@@ -31,7 +32,9 @@ from kafkalog_cli.ops.look.log_contents import (
     together,
 )
 from kafkalog_cli.ops.map_each import Advance, Item, MapEach, do_not_report, map_each
-from kafkalog_cli.results import FLAT, Count, PathName, result
+from kafkalog_cli.ops.selection import Selection, select_served
+from kafkalog_cli.ops.single_files import directories_of
+from kafkalog_cli.results import FLAT, Before, Count, Host, PathName, result
 
 DEFAULT_TOP = 5
 _MOST_DAMAGE = 100
@@ -42,7 +45,7 @@ _MOST_DAMAGE = 100
 class MeasuredPartition:
     """The contents of a partition, with the damage that was left out, and segments that could not be read.
 
-    `damage` has the first ranges; `damage_count` is the number of all.
+    `damage` has the first ranges; `damage_count` is the number of all. `host` is where it is, None for this machine.
     """
 
     partition: Partition
@@ -51,6 +54,7 @@ class MeasuredPartition:
     damage_count: int = 0
     not_read: list[tuple[str, KafkalogError | OSError]] = field(default_factory=list)
     code: ExitCode = ExitCode.OK
+    host: str | None = None
 
     def add_damage(self, path: str, fault: Fault) -> None:
         """Add a damaged range."""
@@ -70,22 +74,38 @@ class Stats:
     path: Annotated[PathName | None, "the partition's directory; null for a topic and the total"]
     partitions: Count
     contents: Annotated[LogContents, FLAT]
+    host: Annotated[Host, Before("topic")] = None
 
 
-def sums_of(measured: Sequence[MeasuredPartition], top: int) -> Iterator[Stats]:
-    """Yield the contents of the partitions, of the topics, the largest first, and of all."""
+def sums_of(measured: Sequence[MeasuredPartition], top: int, host: str | None = None) -> Iterator[Stats]:
+    """Yield the contents of the partitions, of the topics, the largest first, and of all. They are of one host."""
     by_topic: dict[str, list[LogContents]] = {}
     for found in measured:
         partition = found.partition
         by_topic.setdefault(partition.topic, []).append(found.contents)
-        yield Stats("partition", partition.topic, partition.number, partition.path, 1, found.contents.with_top(top))
+        contents = found.contents.with_top(top)
+        yield Stats("partition", partition.topic, partition.number, partition.path, 1, contents, host)
     topics = [
-        Stats("topic", topic, None, None, len(logs), together(logs, top).with_top(top))
+        Stats("topic", topic, None, None, len(logs), together(logs, top).with_top(top), host)
         for topic, logs in by_topic.items()
     ]
     yield from sorted(topics, key=lambda row: -row.contents.bytes)
     total = together([found.contents for found in measured], top).with_top(top)
-    yield Stats("total", None, None, None, len(measured), total)
+    yield Stats("total", None, None, None, len(measured), total, host)
+
+
+def measure_paths(  # noqa: PLR0913, PLR0917
+    paths: Sequence[str], selection: Selection, top: int, limits: Limits, engine: MapEach, observer: Observer
+) -> None:
+    """Measure partitions by an engine that takes the results, and report locked log directories.
+
+    Raises as `select_served`.
+    """
+    fs, directories = directories_of(observer.context.fs, paths)
+    partitions = select_served(fs, directories, selection)
+    LockWarnings(fs, observer.report).about_partitions(*(partition.path for partition in partitions))
+    for _ in measure_partitions(fs, partitions, top=top, limits=limits, engine=engine):
+        pass
 
 
 def measure_partitions(  # noqa: PLR0913

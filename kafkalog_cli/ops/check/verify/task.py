@@ -14,7 +14,7 @@ from kafkalog_cli.ops.check.checks.log_check import Advance, Totals
 from kafkalog_cli.ops.check.verify.places import TopicFacts
 from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import LogDirRoot
-from kafkalog_cli.results import FLAT, Before, Count, Hidden, PathName, exit_codes, of, result
+from kafkalog_cli.results import FLAT, Before, Count, Hidden, Host, PathName, exit_codes, of, result
 
 
 @unique
@@ -37,6 +37,7 @@ class LocatedFinding(NamedTuple):
     finding: Annotated[Finding, FLAT]
     topic: Annotated[str | None, Before("position"), "null at the root of a log directory"]
     partition: Annotated[int | None, Before("position")]
+    host: Annotated[Host, Before("path")] = None
 
 
 @result("kafkalog.verification/1")
@@ -67,6 +68,7 @@ class Verification:
     infos: ClassVar[Count] = of(lambda found: found.count(Severity.INFO))
     not_looked_at: Annotated[tuple[str, ...], "parts that the level or a missing metadata log left unchecked"] = ()
     files: Hidden[frozenset[str] | None] = None
+    host: Annotated[Host, Before("path")] = None
 
     @property
     def directory(self) -> str:
@@ -81,7 +83,7 @@ class Verification:
     @property
     def located(self) -> Iterator[LocatedFinding]:
         """The findings, with the partition that they are about."""
-        return (LocatedFinding(found, self.topic, self.partition) for found in self.findings)
+        return (LocatedFinding(found, self.topic, self.partition, self.host) for found in self.findings)
 
     @property
     def exit_code(self) -> Annotated[ExitCode, exit_codes(*CODES), "of this target"]:
@@ -100,6 +102,20 @@ class Verification:
     def count(self, severity: Severity) -> int:
         """Return the number of findings with this severity."""
         return sum(found.severity is severity for found in self.findings)
+
+
+@result("kafkalog.verified-host/1")
+class VerifiedHost(NamedTuple):
+    """The counts of what verify found on a host (--each-host)."""
+
+    host: str
+    targets: Annotated[Count, "partitions and log directories"]
+    corruptions: Count
+    warnings: Count
+    infos: Count
+    batches: Count
+    records: Count
+    bytes: Count
 
 
 def shown_path(directory: str, wanted: frozenset[str] | None) -> str:

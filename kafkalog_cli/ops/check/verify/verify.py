@@ -15,7 +15,9 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, log_bytes, open_partition_of
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
-from kafkalog_cli.ops.call.call import Call, Outcome
+from kafkalog_cli.ops.call.call import Call, Outcome, Run
+from kafkalog_cli.ops.call.observer import Observer
+from kafkalog_cli.ops.call.options import Paths, VerbOptions
 from kafkalog_cli.ops.check.checks.diagnose import Finding, with_path
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
 from kafkalog_cli.ops.check.checks.recheck import Recheck, identity, is_doubtful
@@ -29,9 +31,19 @@ from kafkalog_cli.ops.check.verify.task import TargetKind, Verification, VerifyT
 from kafkalog_cli.ops.check.verify.with_rechecks import removed, verify_with_rechecks
 from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import LogDirRoot, read_root, root_above
-from kafkalog_cli.ops.map_each import Advance, Item, Known
+from kafkalog_cli.ops.map_each import Advance, Forks, Item, Known, MapEach
 from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partition_paths
 from kafkalog_cli.ops.steps import Step, path_word
+
+
+def verify_paths(  # noqa: PLR0913, PLR0917
+    paths: Paths, options: VerbOptions, level: Level, limits: Limits, engine: MapEach, observer: Observer
+) -> Run[Verification]:
+    """Verify partitions and log directories. Raises as `VerifyPlanner.tasks`."""
+    call = Call("verify", paths, {**options, "observer": observer}, reads=True, engine=engine)
+    planner = VerifyPlanner(call, level, limits)
+    forks = Forks.NONE if level is Level.DEEP else Forks.OF_SMALL_ITEMS  # threads do better for records
+    return call.read_each(planner.tasks(call.paths), planner.work, forks=forks)
 
 
 class _Target(NamedTuple):

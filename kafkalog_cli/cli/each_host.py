@@ -1,0 +1,65 @@
+"""Commands on the disks of all hosts of a Spark cluster (`--each-host`)."""
+
+from collections.abc import Generator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from kafkalog_cli.cli.engine import spark_session, spark_settings
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.options import Spark
+from kafkalog_cli.errors import ExitCode, HostMissing, error_on
+from kafkalog_cli.ops.call.call import Call, Outcome, Run
+from kafkalog_cli.ops.call.host_plan import HostsRequest
+from kafkalog_cli.ops.call.options import VerbOptions
+
+if TYPE_CHECKING:
+    from kafkalog_cli.spark.each_host import Hosts
+
+
+def without_observer(options: VerbOptions) -> VerbOptions:
+    """Return the options as they go to other hosts."""
+    return cast(VerbOptions, {name: value for name, value in options.items() if name != "observer"})
+
+
+def hosts_of(
+    environment: Environment, spark: Spark, request: HostsRequest, *, as_json: bool
+) -> "AbstractContextManager[Hosts]":
+    """Return the context of the hosts of these options, with what a verb has to do there. Raises as `each_host`."""
+    from kafkalog_cli.spark.starting import need_pyspark
+
+    need_pyspark()
+    from kafkalog_cli.spark.each_host import SETTINGS, each_host
+
+    settings = {**SETTINGS, **spark_settings(spark.conf)}
+    return each_host(partial(spark_session, environment, spark.master, settings, as_json=as_json), request)
+
+
+def report_hosts(call: Call, hosts: "Hosts") -> Run[Any]:
+    """Report the outcomes of a verb on all hosts, and the hosts that are missing; the exit code is 5 if there are any.
+
+    The results get the names of their hosts.
+    """
+    for host, note in hosts.notes:
+        call.observer.report(note._replace(host=host))
+    for error in hosts.missing:
+        call.observer.fail(error)
+    outcome = call.report_each(_outcomes(call, hosts))
+    return replace(outcome, exit_code=ExitCode.PARTIAL) if hosts.missing else outcome
+
+
+def _outcomes(call: Call, hosts: "Hosts") -> Generator[Outcome, None, None]:
+    progress = call.observer.progress
+    progress.begin(call.verb, hosts.total_bytes)
+    for results in hosts.results(progress.advance):
+        for host, outcome in results:
+            yield _of_host(host, outcome)
+
+
+def _of_host(host: str, outcome: Outcome) -> Outcome:
+    result, error = outcome.result, outcome.error
+    if error is not None and not isinstance(error, HostMissing):  # which is reported once
+        error = error_on(host, error)
+    notes = [note._replace(host=host) for note in outcome.notes]
+    return outcome._replace(result=result and replace(result, host=host), error=error, notes=notes)

@@ -53,14 +53,19 @@ kinds = st.sampled_from(["data", "data", "txn", "txn", "txn", "commit", "abort",
 fields = st.tuples(
     st.sampled_from([b"a", b"b", b"c", b"", None]), st.sampled_from([b"v", b"", None, None]), st.sampled_from([1, 1, 2])
 )
-steps_of = st.builds(
-    Step,
-    kinds,
-    st.sampled_from([-1, *PRODUCERS]),
-    st.sampled_from([NO_HORIZON, NO_HORIZON, NOW_MS - 1, NOW_MS, NOW_MS + 1]),
-    st.lists(fields, max_size=3).map(tuple),
-    st.integers(0, 1),
-)
+plain = st.sampled_from(["data", "data", "data", "end"])
+"""The cleaner decides about a chunk of such batches at once."""
+
+
+def steps_of(kinds):
+    return st.builds(
+        Step,
+        kinds,
+        st.sampled_from([-1, *PRODUCERS]),
+        st.sampled_from([NO_HORIZON, NO_HORIZON, NOW_MS - 1, NOW_MS, NOW_MS + 1]),
+        st.lists(fields, max_size=3).map(tuple),
+        st.integers(0, 1),
+    )
 
 
 def log_of(steps):  # noqa: C901  (the kinds of batches)
@@ -204,7 +209,7 @@ def last_entry(last_offset, epoch):
 
 @st.composite
 def cases(draw):
-    steps = draw(st.lists(steps_of, min_size=2, max_size=14))
+    steps = draw(st.lists(steps_of(draw(st.sampled_from([kinds, plain]))), min_size=2, max_size=14))
     written, bases, aborts, offset = log_of(steps)
     if not written:
         return draw(cases())

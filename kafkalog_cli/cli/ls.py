@@ -125,9 +125,7 @@ class LsRun:
         self._run, self._options, self._planning = run, options, planning
         self._selection, self._is_about_space = options.topics.selection, options.space.is_wanted
         self._text = ListingText(run.out, segments=options.segments)
-        # The tables of space have no transactions, the objects of partitions have.
-        transactions = options.transactions and (not self._is_about_space or run.as_json)
-        self._lister = Lister(run.fs, self._selection, segments=options.segments, transactions=transactions)
+        self._lister = Lister(run.fs, self._selection, segments=options.segments, transactions=options.transactions)
         self._counts = Counter(dict.fromkeys(_COUNTS, 0))
         self._warned: set[str] = set()
         self._partitions: dict[str, PartitionListing] = {}

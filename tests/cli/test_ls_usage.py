@@ -124,6 +124,17 @@ def test_ls_counts_the_bytes_that_runs_keep_for_undo(tmp_path):
     assert [each["run_bytes"] > 0 for each in found["topic"]] == [False, True]
 
 
+def test_ls_reports_a_damaged_producer_snapshot_in_each_view_and_format(corpus, tmp_path):
+    root = shutil.copytree(corpus / "txn/data", tmp_path / "logs")
+    newest = max((root / "tx-0").glob("*.snapshot"))
+    newest.chmod(0o644)
+    newest.write_bytes(b"x")
+    for view in ((), ("--topics",), ("--sort", "size")):
+        for form in ((), ("--format", "json")):
+            code, _, err = kafkalog("ls", root, *view, *form)
+            assert (code, newest.name in err) == (3, True), (view, form)
+
+
 # -- freeable
 
 

@@ -73,13 +73,14 @@ def test_verify_reports_each_wrong_field_of_an_aborted_transaction_with_the_log_
         ([[*first[:3], 10**6, 5]], "beyond the end", "not in the log yet"),
         ([[*first[:3], 90, 5]], "out of order", "below the base offset"),
         ([[*first[:2], first[3] + 1, *first[3:]]], "out of order", "first offset is above the last"),
-        ([[0, 4, 49, 103, 34]], "stale", "is not a transaction marker"),
-        ([[0, 4, 49, 95, 34]], "stale", "no batch ends with the last offset"),
+        ([[0, 4, 49, 103, 34]], "stale", "no transaction marker is at the last offset"),
+        ([[0, 4, 49, 95, 34]], "stale", "no transaction marker is at the last offset"),
         ([[0, 4, 54, 94, 34]], "stale", "the transaction began with offset 49"),
         ([[0, 5, 49, 94, 34]], "stale", "marker at the last offset is of producer 4"),
-        ([[0, 4, 50, 94, 34]], "stale", "no batch of a transaction begins at the first offset"),
+        ([[0, 4, 50, 94, 34]], "stale", "the transaction began with offset 49"),
         ([[0, 4, 49, 94, 96]], "stale", "after the marker"),
-        ([[0, 4, 49, 94, 35]], "stale", "no transaction of another producer begins"),
+        ([[0, 4, 49, 94, 35]], "stale", "a transaction was open since offset 34"),
+        ([[0, 4, 49, 94, 33]], "stale", "no transaction of another producer begins"),
     ]:
         (entry,) = with_aborted(transactions, name, entries).entries
         assert (entry.verdict, detail in entry.detail) == (verdict, True), entry
@@ -132,7 +133,7 @@ def data(offset, producer, sequence=0):
         (
             [data(0, 7), marker(1, 7, 1), data(2, 7, 1), marker(3, 7, 0)],
             [(7, 0, 3, 4)],
-            ["the transaction at the first offset ended before"],
+            ["the transaction began with offset 2"],
         ),
         # the data was compacted away
         ([data(0, 8), marker(1, 8, 1), marker(9, 7, 0)], [(7, 4, 9, 10)], [""]),

@@ -21,7 +21,6 @@ from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.ops.check.checks.aborted import AbortedCheck
 from kafkalog_cli.ops.check.checks.chain_findings import (
     beyond_finding,
     disorder_finding,
@@ -33,6 +32,7 @@ from kafkalog_cli.ops.check.checks.damaged_bytes import BadBatch, crc_findings, 
 from kafkalog_cli.ops.check.checks.diagnose import Finding, as_kind, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import MAX_FINDINGS, FindingKind
 from kafkalog_cli.ops.check.checks.gaps import Gaps, InnerGaps, cleaner_wrote, rows_behind_gaps
+from kafkalog_cli.ops.check.checks.producers import ProducerTrail
 from kafkalog_cli.ops.check.checks.records import RecordsCheck
 from kafkalog_cli.ops.check.checks.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.ops.check.checks.unusual_times import UnusualTimes, batch_times
@@ -66,8 +66,9 @@ class LogCheck:
     `has_tail_damage`: the last segment has a damaged tail and no other damage. `was_cleaned`: a batch has a mark that
     only the cleaner leaves. `gaps` are offsets that no batch covers. `inner_gaps` (if records are checked) are offsets
     that a batch or message set covers, but that no record has. `epochs` are the changes of the leader epoch, as (leader
-    epoch, base offset). `with_markers` has the base offsets of segments with control batches of producers,
-    `without_producers` those of undamaged segments in which no batch has a producer id.
+    epoch, base offset). `damaged_logs` have, by path, the position of the first damage (None: offsets out of order),
+    and WARNINGS for a damaged tail or CORRUPTION. `without_producers` has the base offsets of undamaged segments in
+    which no batch has a producer id.
     """
 
     def __init__(  # noqa: PLR0913
@@ -89,14 +90,14 @@ class LogCheck:
         self.was_cleaned = False
         self.has_tail_damage = False
         self.epochs: list[tuple[int, int]] = []
-        self.with_markers: set[int] = set()
+        self.damaged_logs: dict[str, tuple[int | None, ExitCode]] = {}
         self.without_producers: set[int] = set()
         self._fs = fs
         self._now_ms = now_ms
         self._limits = limits
         self._reads_records = records
         self._advance = advance
-        self._aborted = AbortedCheck(fs, checks_markers=not records) if transactions else None
+        self.checks_transactions = transactions
         self._epoch = self._last_epoch = NO_LEADER_EPOCH
 
     def count(self, log: FileStatus) -> None:
@@ -145,15 +146,13 @@ class LogCheck:
                 self._look_at_producers(batches)
             self._look_at_epochs(batches)
         self._look_at_offsets(batch_run)
-        if self._aborted is not None and not is_ordinary and self._aborted.see(batch_run):
-            self.with_markers.add(self._base_offset)
 
     def _see_records(self, records: RecordsCheck, block: RecordBlock) -> None:
         self.totals.records += len(block.records)
         records.see(block)
 
-    def end(self, walk: SegmentWalk) -> None:
-        """Finish a segment: add the findings about damage, timestamps, records and aborted transactions."""
+    def end(self, walk: SegmentWalk, trail: ProducerTrail | None = None) -> None:
+        """Finish a segment: add the findings about damage, timestamps, records and aborted transactions (`trail`)."""
         damage = [*self._damage_in(walk)]
         code = walk.exit_code(self._fs) if damage or self.damage else ExitCode.OK
         if self.headers_only and damage:
@@ -166,7 +165,9 @@ class LogCheck:
         self.has_tail_damage |= bool(damage) and self._is_last and (code is ExitCode.WARNINGS or is_end_lost)
         self.findings += damage
         self.damage += damage
-        if code is ExitCode.OK and not self._has_producers:
+        if code is not ExitCode.OK:
+            self.damaged_logs[self._path] = walk.first_bad, code
+        elif not self._has_producers:
             self.without_producers.add(self._base_offset)
         for kind, count in self._counts.items():
             if count > MAX_FINDINGS:
@@ -174,8 +175,8 @@ class LogCheck:
         self.findings += self._times.findings(self._path)
         if self._records is not None:
             self.findings += self._records.findings(self._path)
-        if self._aborted is not None:
-            self.findings += self._aborted.findings(walk.file)
+        if self.checks_transactions and trail is not None:
+            self.findings += trail.findings(self._fs, walk.file, with_markers=not self._reads_records)
 
     def _find(self, kind: FindingKind, message: str, **details: Any) -> None:
         self.findings.append(finding(kind, self._path, message, **details))

@@ -3,15 +3,15 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, Batch, BatchColumns
-from kafkalog_cli.format.columns import as_array, is_many, least_and_largest, rows_where
-from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.open_transactions import TransactionReplay
 from kafkalog_cli.log.partition import PartitionFile
 from kafkalog_cli.ops.check.checks.segment_walk import BatchRun
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.check.checks.producers import ProducerTrail
 
 
 class Answer(NamedTuple):
@@ -29,109 +29,21 @@ MOST_QUESTIONS = 150_000
 """The most offsets whose batches are in memory: some 900 bytes each."""
 
 
-ReadProducers = Callable[[], Iterable[ProducerEntry]]
-"""A function that reads a snapshot."""
-
-
-class EndedTxn(NamedTuple):
-    """A transaction that ended at its marker: its first offset in the log, and the last stable offset at that time.
-
-    `first_offset` is None if no batch of it is left.
-    """
-
-    first_offset: int | None
-    last_stable_offset: int
-
-
-class ProducerTrail:
-    """Follows producers and their transactions through the whole log, to find errors in snapshots and indexes.
-
-    `snapshots` maps snapshot offsets to readers. `markers` are the offsets of the ABORT markers to note. `missed` maps
-    snapshot offset and producer id to the problem: facts below that offset that the snapshot lacks. `ended` contains
-    the transactions that ended with the markers.
-    """
-
-    def __init__(self, snapshots: dict[int, ReadProducers], markers: frozenset[int]) -> None:
-        self.missed: dict[int, dict[int, str]] = {}
-        self.ended: dict[int, EndedTxn] = {}
-        self._snapshots = snapshots
-        self._markers = markers
-        self._producers = {entry.producer_id for read in snapshots.values() for entry in read()}
-        self._last_data: dict[int, int] = {}
-        self._last_marker: dict[int, int] = {}
-        self._replay = TransactionReplay()
-        self._due = sorted(snapshots)
-
-    def see(self, batch_run: BatchRun) -> None:
-        """Note the batches of producers."""
-        batches, first = batch_run.batches, 0
-        last_offset = batches.last_offset
-        while self._due and least_and_largest(last_offset[first:])[1] >= (due := self._due[0]):
-            end = first + rows_where(lambda last, due=due: last >= due, last_offset[first:])[0]
-            self._follow(batches.part(first, end))
-            self._compare(self._due.pop(0))
-            first = end
-        self._follow(batches.part(first, len(batches)) if first else batches)
-
-    def reach(self, snapshot_offset: int) -> None:
-        """Compare the snapshots up to `snapshot_offset`: all batches below it were seen."""
-        while self._due and self._due[0] <= snapshot_offset:
-            self._compare(self._due.pop(0))
-
-    def _follow(self, batches: BatchColumns) -> None:
-        """Note batches between which no snapshot lies."""
-        if self._producers:
-            last_data = _last_data(batches)
-            self._last_data.update((producer, last_data[producer]) for producer in self._producers & last_data.keys())
-        for marker, first_offset in self._replay.ended(batches.of_transactions()):
-            if marker.last_offset in self._markers:
-                stable = min(self._replay.first_offsets.values(), default=marker.last_offset + 1)
-                self.ended[marker.last_offset] = EndedTxn(first_offset, stable)
-            if marker.producer_id in self._producers:
-                self._last_marker[marker.producer_id] = marker.last_offset
-
-    def _compare(self, snapshot_offset: int) -> None:
-        missed = self.missed[snapshot_offset] = {}
-        for entry in self._snapshots[snapshot_offset]():
-            problem = self._problem(entry)
-            if problem:
-                missed[entry.producer_id] = problem
-
-    def _problem(self, entry: ProducerEntry) -> str:
-        last_data = self._last_data.get(entry.producer_id, NO_OFFSET)
-        if entry.has_batch and last_data > entry.last_offset:
-            return f"a newer batch of the producer ends with offset {last_data}"
-        marker = self._last_marker.get(entry.producer_id, NO_OFFSET)
-        began = entry.open_txn_first_offset
-        if began is not None:
-            return f"its transaction ended with the marker at offset {marker}" if marker > began else ""
-        still_open = self._replay.first_offsets.get(entry.producer_id)
-        return "" if still_open is None else f"a transaction of the producer is open since offset {still_open}"
-
-
-def _last_data(batches: BatchColumns) -> dict[int, int]:
-    """Return the last offset of the last data batch per producer id."""
-    if not is_many(len(batches)):
-        columns = zip(batches.producer_id, batches.last_offset, batches.attributes, strict=True)
-        return {producer: last for producer, last, bits in columns if producer >= 0 and not bits & CONTROL_MASK}
-    import numpy as np
-
-    producer_id, last_offset, attributes = map(as_array, (batches.producer_id, batches.last_offset, batches.attributes))
-    rows = ((producer_id >= 0) & (attributes & CONTROL_MASK == 0)).nonzero()[0][::-1]
-    producers, at = np.unique(producer_id[rows], return_index=True)
-    return dict(zip(producers.tolist(), last_offset[rows[at]].tolist(), strict=True))
+Ask = Callable[[int], Answer]
 
 
 class LogQuestions:
     """The offsets whose batches sidecar files need. Ask first, then give `see` every BatchRun of the log in order.
 
-    `log` has the offsets of the partition. `unasked` are the paths of files with too many entries to be compared with
-    the log.
+    `log` has the offsets of the partition. `trail` follows its producers while `is_following`. `unasked` are the paths
+    of files with too many entries to be compared with the log.
     """
+
+    trail: "ProducerTrail"
 
     def __init__(self, log: LogBounds) -> None:
         self.log = log
-        self.trail: ProducerTrail | None = None
+        self.is_following = False
         self.unasked: set[str] = set()
         self._pending: list[int] = []
         self._answers: dict[int, Answer] = {}
@@ -155,6 +67,11 @@ class LogQuestions:
         """Return the answer for an offset; an empty answer if it was not requested or not reached."""
         return self._answers.get(offset, Answer())
 
+    @property
+    def first_pending(self) -> int | None:
+        """The least offset without an answer, None if there is none."""
+        return self._pending[0] if self._pending else None
+
     def is_pending_below(self, offset: int) -> bool:
         """Whether an answer is missing that a segment below `offset` may give."""
         return bool(self._pending) and self._pending[0] < offset
@@ -168,5 +85,5 @@ class LogQuestions:
             damaged = not holds and row == 0 and batch_run.is_after_damage
             self._answers[offset] = Answer(batch_run.batches.row(row), holds, damaged)
         del self._pending[:end]
-        if self.trail is not None:
+        if self.is_following:
             self.trail.see(batch_run)

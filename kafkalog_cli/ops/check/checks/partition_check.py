@@ -32,7 +32,8 @@ from kafkalog_cli.ops.check.checks.file_report import (
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.check.checks.index_check import IndexCheck, IndexedLog, index_check
 from kafkalog_cli.ops.check.checks.log_check import LogCheck
-from kafkalog_cli.ops.check.checks.log_questions import LogQuestions, ProducerTrail, ReadProducers
+from kafkalog_cli.ops.check.checks.log_questions import LogQuestions
+from kafkalog_cli.ops.check.checks.producers import ProducerTrail, ReadProducers
 from kafkalog_cli.ops.check.checks.segment_walk import UNKNOWN_RANGE, SegmentWalk, log_range
 from kafkalog_cli.ops.check.checks.sidecar_files import (
     MAX_STATE_BYTES,
@@ -105,6 +106,8 @@ class PartitionCheck:
         self._last_walk: SegmentWalk | None = None
         self._epochs: tuple[list[EpochEntry], list[Fault]] = [], []
         self._questions = LogQuestions(UNKNOWN_RANGE)
+        self._followed = range(0)
+        """The offsets in which producers are followed: from the first that a file names to the last file."""
         self._is_range_walked = wanted is None and self._is_first_of_one_segment()
         if not log_check.headers_only:
             self._read_changing_early()
@@ -173,27 +176,34 @@ class PartitionCheck:
     def _ask(self) -> None:
         files, questions = self._files, self._questions
         markers: set[int] = set()
-        snapshots: dict[int, ReadProducers] = {}
+        snapshots: dict[str, tuple[int, ReadProducers]] = {}
         *older, newest = files.wanted(FileKind.PRODUCER_SNAPSHOT) or (None,)
+        end = 0
         # If there are too many entries for all files, the newest matter most: a broker begins with them.
         for file in (newest, *reversed(self._in_place(FileKind.TXN_INDEX)), *reversed(older)):
-            if file is None:
+            offset = None if file is None else file.name.offset
+            if file is None or offset is None:
                 continue
             if file.name.kind is FileKind.TXN_INDEX:
                 aborted = txnindex.decode(files.peek(file).data, 0)[0]
                 if questions.ask(file, partial(txn_offsets, aborted, questions.log)):
                     markers.update(entry.last_offset for entry in aborted)
+                end = max(end, offset + 1)
                 continue
             read = partial(_producers, files, file)
             entries = read()
-            is_asked = questions.ask(file, partial(snapshot_offsets, entries, questions.log))
-            if is_asked and entries and file.name.offset is not None and file.name.state is WorkState.IN_PLACE:
-                snapshots[file.name.offset] = read
+            if questions.ask(file, partial(snapshot_offsets, entries, questions.log)) and entries:
+                snapshots[file.status.path] = offset, read
+                end = max(end, offset)
+        lists_markers = self._check.checks_transactions
+        questions.trail = ProducerTrail(snapshots, frozenset(markers), questions.answer, lists_markers=lists_markers)
+        if files.is_everything_wanted:
+            self._followed = range(UNKNOWN_RANGE.end)
+        elif questions.first_pending is not None:
+            self._followed = range(questions.first_pending, end)
         for file in self._in_place(FileKind.LEADER_EPOCH_CHECKPOINT):
             self._epochs = checkpoint.decode_leader_epochs(files.peek(file).data)
             questions.ask_all(epoch_offsets(self._epochs[0], questions.log))
-        if (snapshots or markers) and files.is_everything_wanted:
-            questions.trail = ProducerTrail(snapshots, frozenset(markers))
 
     def _in_place(self, *kinds: FileKind) -> list[PartitionFile]:
         return [file for file in self._files.wanted(*kinds) if file.name.state is WorkState.IN_PLACE]
@@ -228,11 +238,13 @@ class PartitionCheck:
     def _leftovers(self, files: list[PartitionFile]) -> Iterator[FileReport]:
         """Yield the reports on files with one work suffix: indexes are checked against the log with the same suffix."""
         indexes = [file for file in files if file.name.kind in SEGMENT_SIDECARS]
-        questions = LogQuestions(UNKNOWN_RANGE)
+        questions, markers = LogQuestions(UNKNOWN_RANGE), set[int]()
         for file in indexes:
             if file.name.kind is FileKind.TXN_INDEX:
                 entries = txnindex.decode(self._files.read(file).data, 0)[0]
-                questions.ask(file, partial(txn_offsets, entries, UNKNOWN_RANGE))
+                if questions.ask(file, partial(txn_offsets, entries, UNKNOWN_RANGE)):
+                    markers.update(entry.last_offset for entry in entries)
+        questions.trail = ProducerTrail({}, frozenset(markers), questions.answer)
         log = self._files.log_of(files[0])
         notes = []
         if self._files.is_everything_wanted and log is not None and log.name.state is not WorkState.IN_PLACE:
@@ -271,7 +283,11 @@ class PartitionCheck:
             if log is not None and opened is not None:
                 begun = check.begin(opened, log.name.offset or 0, next_offset)
                 limit = questions.log.end if next_offset is None else next_offset
-                walk = self._walked(begun, check, entries, questions, None if is_wanted or entries else limit)
+                begin = log.name.offset or 0
+                is_in_range = begin < self._followed.stop and limit > self._followed.start
+                questions.is_following = segment is None or is_in_range
+                is_whole = is_wanted or bool(entries) or questions.is_following
+                walk = self._walked(begun, check, entries, questions, None if is_whole else limit)
                 notes += map(note_of, check.damage)
                 notes += self._end_note(begun, segment, next_offset, entries)
             self._after_walk(walk, log, segment, questions)
@@ -319,7 +335,7 @@ class PartitionCheck:
         if is_whole:
             for index in entries:
                 index.finish(walk)
-        check.end(walk)
+        check.end(walk, questions.trail if questions.is_following else None)
         return walk if is_whole else None
 
     def _after_walk(
@@ -411,9 +427,8 @@ class PartitionCheck:
             return self._files.unread(file, content)
         entries, faults = producer_snapshot.decode(b"" if is_large else content.data)
         questions, log = self._questions, self._questions.log
-        if questions.trail is not None:
-            questions.trail.reach(offset)
-        check = partial(check_producers, entries, offset, questions)
+        questions.trail.reach(offset)
+        check = partial(check_producers, entries, file.status.path, offset, questions)
         notes = self._of_large_snapshot(file) if is_large else [_snapshot_note(fault) for fault in faults]
         if file.name.state is not WorkState.IN_PLACE:  # a broker will remove it, so its contents do not matter
             report = self._files.report(file, check, notes)

@@ -23,10 +23,10 @@ from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import MEBIBYTE, Limits
 from kafkalog_cli.format.records import UNUSUAL_HEADER, RecordBlock, RecordColumns, field_bytes
-from kafkalog_cli.ops.check.checks.aborted import NO_MARKER
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.check.checks.finding_kinds import MAX_FINDINGS, FindingKind
 from kafkalog_cli.ops.check.checks.gaps import InnerGaps
+from kafkalog_cli.ops.check.checks.producers import NO_MARKER
 from kafkalog_cli.ops.check.checks.unusual_times import UnusualTimes, batch_times
 
 
@@ -65,7 +65,8 @@ class RecordsCheck:
             self._gaps.see(block)
         if not block.goes_on:
             self._look_at_overlap(block)
-            self._reached = max(self._reached, int(block.batches.last_offset[block.end_row - 1]))
+            last_offsets = block.batches.last_offset[block.first_row : block.end_row]
+            self._reached = max(self._reached, least_and_largest(last_offsets)[1])
 
     def findings(self, path: str) -> Iterator[Finding]:
         """Yield the findings in the order of the file, then counts of others, then findings about timestamps."""

@@ -1,13 +1,12 @@
 """Checks transaction indexes, producer snapshots, leader epochs and checkpoints against the log that they describe."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format import meta_properties, partition_metadata
-from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.checkpoint import EpochEntry, PartitionOffset
 from kafkalog_cli.format.control import ABORT, COMMIT
 from kafkalog_cli.format.fault import Fault
@@ -17,13 +16,10 @@ from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.ops.check.checks.file_report import Entry, FileNote, Verdict, fault_note
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.check.checks.log_questions import Answer, EndedTxn, LogQuestions
-
-Ask = Callable[[int], Answer]
+from kafkalog_cli.ops.check.checks.log_questions import Ask, LogQuestions
+from kafkalog_cli.ops.check.checks.producers import RIGHT, Judgement, may_begin
 
 MarkerAt = Callable[[int], int | None]
-_Judgement = tuple[Verdict, str]
-_RIGHT: _Judgement = (Verdict.RIGHT, "")
 
 
 # ---- transaction index
@@ -40,7 +36,7 @@ def txn_offsets(entries: Iterable[AbortedTxn], log: LogBounds) -> Iterator[int]:
 def check_aborted_txns(
     entries: Sequence[AbortedTxn], base_offset: int, marker_at: MarkerAt | None, questions: LogQuestions
 ) -> Iterator[Entry]:
-    """Check each aborted transaction against its ABORT marker, its first batch and its last stable offset.
+    """Check each aborted transaction against the transaction that ended at its last offset.
 
     `marker_at` returns the control type of the batch at a position; None: there is no log.
     """
@@ -54,7 +50,7 @@ def check_aborted_txns(
 
 def _aborted_txn(
     entry: AbortedTxn, before: AbortedTxn | None, base_offset: int, marker_at: MarkerAt | None, questions: LogQuestions
-) -> _Judgement:
+) -> Judgement:
     if entry.last_offset >= questions.log.end:
         return Verdict.BEYOND_END, "the marker's offset is not in the log yet"
     if entry.last_offset < base_offset:
@@ -65,76 +61,37 @@ def _aborted_txn(
         return Verdict.OUT_OF_ORDER, "the first offset is above the last, or negative"
     if marker_at is None:
         return Verdict.UNVERIFIED, "there is no log to check it against"
-    ask = questions.answer
-    answer = ask(entry.last_offset)
-    if answer.is_damaged:
+    if questions.answer(entry.last_offset).is_damaged:
         return Verdict.UNVERIFIED, "the log is damaged where the marker is"
-    problem = _marker_problem(entry, answer, marker_at) or _first_problem(entry, questions.log, ask)
-    problem = problem or _stable_problem(entry, before, questions.log, ask)
-    ended = None if questions.trail is None else questions.trail.ended.get(entry.last_offset)
-    problem = problem or _trail_problem(entry, ended, ask)
-    return (Verdict.STALE, problem) if problem else _RIGHT
+    problem = _txn_problem(entry, before, marker_at, questions)
+    return (Verdict.STALE, problem) if problem else RIGHT
 
 
-def _marker_problem(entry: AbortedTxn, answer: Answer, marker_at: MarkerAt) -> str:
-    batch = answer.batch
-    if batch is None or not answer.holds or batch.last_offset != entry.last_offset:
-        return "no batch ends with the last offset"
-    if not (batch.is_control and batch.is_transactional):
-        return "the batch at the last offset is not a transaction marker"
-    if batch.producer_id != entry.producer_id:
-        return f"the marker at the last offset is of producer {batch.producer_id}"
-    kind = marker_at(batch.position)
-    name = "COMMIT" if kind == COMMIT else "OTHER"
-    return "" if kind == ABORT else f"the marker at the last offset is {name}, not ABORT"
-
-
-def _first_problem(entry: AbortedTxn, log: LogBounds, ask: Ask) -> str:
-    if entry.first_offset < log.start:
-        return ""
-    answer = ask(entry.first_offset)
-    batch = answer.batch
-    if batch is None or not answer.holds:  # deleted or compacted since
-        return ""
-    if batch.is_control or not batch.is_transactional or batch.base_offset != entry.first_offset:
-        return "no batch of a transaction begins at the first offset"
-    if batch.producer_id != entry.producer_id:
-        return f"the batch at the first offset is of producer {batch.producer_id}"
-    return ""
-
-
-def _stable_problem(entry: AbortedTxn, before: AbortedTxn | None, log: LogBounds, ask: Ask) -> str:
+def _txn_problem(entry: AbortedTxn, before: AbortedTxn | None, marker_at: MarkerAt, questions: LogQuestions) -> str:
+    ended = questions.trail.ended.get(entry.last_offset)
+    if ended is None:
+        return "no transaction marker is at the last offset"
+    if ended.producer_id != entry.producer_id:
+        return f"the marker at the last offset is of producer {ended.producer_id}"
+    kind = marker_at(ended.position)
+    if kind != ABORT:
+        return f"the marker at the last offset is {'COMMIT' if kind == COMMIT else 'OTHER'}, not ABORT"
+    if not may_begin(entry.first_offset, ended.first_offset, questions.answer):
+        begins = ended.first_offset
+        return (
+            "no batch of it is at the first offset" if begins is None else f"the transaction began with offset {begins}"
+        )
     stable = entry.last_stable_offset
     if stable > entry.last_offset + 1:
         return "the last stable offset is after the marker"
     if before is not None and stable < before.last_stable_offset:
         return "the last stable offset is below that of an entry before it"
-    if stable == entry.last_offset + 1 or stable < log.start:
-        return "" if stable >= 0 else "the last stable offset is negative"
-    answer = ask(stable)
-    batch = answer.batch
-    if batch is None or not answer.holds:
-        return ""
-    begins = batch.base_offset == stable and batch.is_transactional and not batch.is_control
-    if not begins or batch.producer_id == entry.producer_id:
-        return "no transaction of another producer begins at the last stable offset"
-    return ""
-
-
-def _trail_problem(entry: AbortedTxn, ended: EndedTxn | None, ask: Ask) -> str:
-    """Compare with the transaction that was followed through the log.
-
-    Cleaning removes batches, so the log may show less of the transaction than the entry.
-    """
-    if ended is None:
-        return ""
-    first = ended.first_offset
-    if first is not None and entry.first_offset > first:
-        return f"the transaction began with offset {first}"
-    if entry.first_offset != first and ask(entry.first_offset).holds:
-        return "the transaction at the first offset ended before"
-    if entry.last_stable_offset > ended.last_stable_offset:
+    if stable < 0:
+        return "the last stable offset is negative"
+    if stable > ended.last_stable_offset:
         return f"a transaction was open since offset {ended.last_stable_offset}"
+    if stable < ended.last_stable_offset and questions.answer(stable).holds:
+        return "no transaction of another producer begins at the last stable offset"
     return ""
 
 
@@ -149,65 +106,26 @@ def snapshot_offsets(entries: Iterable[ProducerEntry], log: LogBounds) -> Iterat
                 yield offset
 
 
-def check_producers(entries: Iterable[ProducerEntry], snapshot_offset: int, questions: LogQuestions) -> Iterator[Entry]:
-    """Check each producer against its last batch, and against what followed it below the snapshot's offset."""
-    missed = {} if questions.trail is None else questions.trail.missed.get(snapshot_offset, {})
+def check_producers(
+    entries: Iterable[ProducerEntry], path: str, snapshot_offset: int, questions: LogQuestions
+) -> Iterator[Entry]:
+    """Check each producer of the snapshot at `path` against what was followed below the snapshot's offset."""
+    judged = questions.trail.judged.get(path, {})
     for number, entry in enumerate(entries):
-        verdict, detail = _producer(entry, snapshot_offset, questions.log, questions.answer, missed)
+        followed = judged.get(entry.producer_id, RIGHT)
+        verdict, detail = _producer(entry, snapshot_offset, questions.log, followed)
         yield Entry(number, entry, verdict, detail, is_tolerable=False)
 
 
-def _producer(
-    entry: ProducerEntry, snapshot_offset: int, log: LogBounds, ask: Ask, missed: Mapping[int, str]
-) -> _Judgement:
+def _producer(entry: ProducerEntry, snapshot_offset: int, log: LogBounds, followed: Judgement) -> Judgement:
     largest = max(entry.last_offset, entry.current_txn_first_offset)
     if largest >= log.end:
         return Verdict.BEYOND_END, f"offset {largest} is not in the log yet"
     if largest >= snapshot_offset:
         return Verdict.OUT_OF_ORDER, f"offset {largest} is not below the snapshot's"
-    problem = missed.get(entry.producer_id) or _open_txn_problem(entry, log, ask)
-    if problem:
-        return Verdict.STALE, problem
-    if not entry.has_batch:
-        return _RIGHT
-    if entry.last_offset < log.start:
+    if entry.has_batch and entry.last_offset < log.start and followed[0] is not Verdict.STALE:
         return Verdict.GONE, "the producer's last batch was deleted"
-    answer = ask(entry.last_offset)
-    if answer.is_damaged:
-        return Verdict.UNVERIFIED, "the log is damaged where the producer's last batch is"
-    if answer.batch is None or not answer.holds:
-        return Verdict.GONE, "the producer's last batch was compacted away, or its segment is missing"
-    problem = _batch_problem(entry, answer.batch)
-    return (Verdict.STALE, problem) if problem else _RIGHT
-
-
-def _open_txn_problem(entry: ProducerEntry, log: LogBounds, ask: Ask) -> str:
-    first = entry.open_txn_first_offset
-    if first is None or first < log.start:
-        return ""
-    answer = ask(first)
-    batch = answer.batch
-    if batch is None or not answer.holds:
-        return ""
-    begins = batch.base_offset == first and batch.is_transactional and not batch.is_control
-    if not begins or batch.producer_id != entry.producer_id:
-        return f"no transaction of the producer begins at offset {first}"
-    return ""
-
-
-def _batch_problem(entry: ProducerEntry, batch: Batch) -> str:
-    if batch.is_control and batch.last_offset == entry.last_offset and batch.producer_id == entry.producer_id:
-        # Kafka 0.11 stores the offset of the marker, with sequence and epoch of the data before it or after it.
-        return ""
-    if batch.last_offset != entry.last_offset or batch.producer_id != entry.producer_id or batch.is_control:
-        return "no batch of the producer ends with its last offset"
-    if batch.last_sequence != entry.last_sequence:
-        return f"the batch at its last offset ends with sequence {batch.last_sequence}"
-    if batch.last_offset - batch.base_offset != entry.offset_delta:
-        return f"the batch at its last offset begins with offset {batch.base_offset}"
-    if batch.producer_epoch != entry.producer_epoch:  # after a marker that raises the epoch, a broker forgets the batch
-        return f"the batch at its last offset has producer epoch {batch.producer_epoch}"
-    return ""
+    return followed
 
 
 # ---- leader epochs
@@ -230,7 +148,7 @@ def check_epochs(entries: Sequence[EpochEntry], questions: LogQuestions) -> Iter
             before = entry
 
 
-def _epoch(entry: EpochEntry, before: EpochEntry | None, end: int, log: LogBounds, ask: Ask) -> _Judgement:
+def _epoch(entry: EpochEntry, before: EpochEntry | None, end: int, log: LogBounds, ask: Ask) -> Judgement:
     if entry.start_offset > log.end:
         return Verdict.BEYOND_END, f"the log ends at {log.end}"
     if entry.epoch < 0 or entry.start_offset < 0:
@@ -246,10 +164,10 @@ def _epoch(entry: EpochEntry, before: EpochEntry | None, end: int, log: LogBound
     if batch is None or max(batch.base_offset, entry.start_offset) >= end:
         return Verdict.GONE, "no batch of it is left"
     if batch.magic < 2:
-        return _RIGHT  # the batch has no epoch: the broker stored its own, as Kafka 0.11 to 2.0 did
+        return RIGHT  # the batch has no epoch: the broker stored its own, as Kafka 0.11 to 2.0 did
     if batch.leader_epoch != entry.epoch:
         return Verdict.STALE, f"the batch with offset {batch.last_offset} has leader epoch {batch.leader_epoch}"
-    return _RIGHT
+    return RIGHT
 
 
 def missing_epochs(entries: Sequence[EpochEntry], runs: Iterable[tuple[int, int]]) -> Iterator[FileNote]:

@@ -17,11 +17,9 @@ from kafkalog_cli.broker.log_loader import CutSegment, complete_swaps
 from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots
 from kafkalog_cli.broker.producer_state import ProducerState
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.names import (
     SEGMENT_KINDS,
     FileKind,
-    FileName,
     WorkState,
     classify_file,
     offset_of_file_name,
@@ -213,12 +211,12 @@ class _Repair:
             whole = self.draft.fork()
             self._cut_torn_end()
         reports = self._check()
-        if self.cut and _damaged_logs(reports):  # a wrong index may have led into a record's value: again without it
+        if self.cut and self._log_check.damaged_logs:  # a wrong index may have led into a record's value
             self.draft, self.cut, self._cuts = whole, [], []
             reports = self._check()
         if not indexes_only:
-            suspects = [*_damaged_logs(reports), *(segment.log.path for segment in self._seven)]
-            if self._cut_tails(suspects):
+            damaged = self._log_check.damaged_logs | dict(map(self._damage_of_v07, self._seven))
+            if self._cut_tails(damaged):
                 reports = self._check()
         checked = self.draft.fork()
         self.remarks += self._cuts  # only reported once no other damage was found
@@ -329,16 +327,15 @@ class _Repair:
             return bad if next(unreadable_ranges(log, bad, log.size_bytes), None) is None else None
         return None
 
-    def _cut_tails(self, suspects: Iterable[str]) -> bool:
-        """Cut everything after the last valid batch of each suspect log. Return whether anything was cut.
+    def _cut_tails(self, damaged: Mapping[str, tuple[int | None, ExitCode]]) -> bool:
+        """Cut everything after the last valid batch of each damaged log. Return whether anything was cut.
 
         Raises Impossible if valid batches follow the damage, or if bad sectors hide whether any follow.
         """
         was_cut = False
-        for path in suspects:
+        for path, (bad, code) in damaged.items():
             name = classify_file(_name(path))
             with self.draft.reader(name.name) as log:
-                bad, code = self._damage_of(log, name)
                 bad_sectors = None if bad is None else next(unreadable_ranges(log, bad, log.size_bytes), None)
             if bad_sectors is not None:  # their contents are not known, so they must not be cut
                 end = bad_sectors.position + (bad_sectors.size_bytes or 0)
@@ -353,20 +350,16 @@ class _Repair:
                 was_cut = True
         return was_cut
 
-    def _damage_of(self, log: ReadableFile, name: FileName) -> tuple[int | None, ExitCode]:
-        """Return the position of a log's first damage, and WARNINGS for a torn tail or CORRUPTION."""
-        draft, limits = self.draft, self._settings.limits
-        if name.kind is not FileKind.SEVEN_LOG:
-            later = (base for segment in self._segments() if (base := segment.base_offset) > (name.offset or 0))
-            walk = SegmentWalk(log, limits, next_offset=min(later, default=None)).run()
-            return walk.first_bad, walk.exit_code(draft)
-        seen = DamageSeen()
-        scan = Scan(log, limits=limits, v07_base_offset=name.offset or 0)
-        for batches in scan.batches():
-            seen.batches(batches)
-        if scan.fault is not None:
-            seen.fault(scan.fault)
-        return seen.first_bad, seen.exit_code(draft, log, scan.end_position, limits)
+    def _damage_of_v07(self, segment: Segment) -> tuple[str, tuple[int | None, ExitCode]]:
+        """Return the path of a log of 0.7, and its damage as in `LogCheck.damaged_logs`."""
+        seen, limits = DamageSeen(), self._settings.limits
+        with self.draft.reader(_name(segment.log.path)) as log:
+            scan = Scan(log, limits=limits, v07_base_offset=segment.base_offset)
+            for batches in scan.batches():
+                seen.batches(batches)
+            if scan.fault is not None:
+                seen.fault(scan.fault)
+            return segment.log.path, (seen.first_bad, seen.exit_code(self.draft, log, scan.end_position, limits))
 
     def _cut(self, name: str, position: int) -> None:
         size_bytes = self.draft.size_bytes(name) - position
@@ -404,12 +397,9 @@ class _Repair:
         Without an entry, a reader treats an aborted transaction as committed. A cleaned segment may rightly have no
         entry.
         """
-        lacking = {one.path for one in self._log_check.findings if one.kind is FindingKind.TXN_INDEX_WRONG}
-        for base_offset in sorted(self._log_check.with_markers):
-            name = segment_file_name(base_offset, FileKind.TXN_INDEX)
-            if (is_there := name in self.draft) and self.draft.path(name) not in lacking:
-                continue
-            data = self._index_of(base_offset, FileKind.TXN_INDEX)
+        for path in sorted({one.path for one in self._log_check.findings if one.kind is FindingKind.TXN_INDEX_WRONG}):
+            name, base_offset = _name(path), classify_file(_name(path)).offset or 0
+            data, is_there = self._index_of(base_offset, FileKind.TXN_INDEX), name in self.draft
             if data and (not is_there or self._content(name) != data):
                 what = "lacks entries of" if is_there else "missing, though there are"
                 self._warn(name, f"{what} aborted transactions: rebuilt from the log")
@@ -520,12 +510,6 @@ class _Repair:
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
-
-
-def _damaged_logs(reports: list[FileReport]) -> list[str]:
-    """Return the paths of the damaged logs, without `.deleted` logs: a broker removes them when it starts."""
-    logs = (r for r in reports if r.kind is FileKind.LOG and r.state is WorkState.IN_PLACE)
-    return [r.path for r in logs if r.exit_code is not ExitCode.OK]
 
 
 # ---- which files must be rebuilt

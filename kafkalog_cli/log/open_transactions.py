@@ -24,18 +24,18 @@ from kafkalog_cli.results import NEGATIVE_IS_NULL, Named, keywords
 _ResultT = TypeVar("_ResultT")
 
 
-def transaction_steps(batches: Iterable[Batch], *, only_records: bool = False) -> Iterator[tuple[Batch, bool]]:
+def transaction_steps(batches: Iterable[Batch]) -> Iterator[tuple[Batch, bool]]:
     """Yield the batches of producers' transactions, and whether each ends its transaction (ProducerAppendInfo.append).
 
     Only headers are read: any record of a control batch with a producer id counts as the marker. A data batch counts
-    also if the cleaner has emptied it, but not with `only_records`.
+    also if the cleaner has emptied it.
     """
     for batch in batches:
-        bits, count = batch.attributes, batch.records_count
-        if batch.producer_id < 0 or (only_records and count <= 0):  # no batch before v2 has a producer id
+        bits = batch.attributes
+        if batch.producer_id < 0:  # no batch before v2 has a producer id
             continue
         if bits & CONTROL_MASK:
-            if count:  # the cleaner leaves empty control batches, which end no transaction
+            if batch.records_count:  # the cleaner leaves empty control batches, which end no transaction
                 yield batch, True
         elif bits & TRANSACTIONAL_MASK:
             yield batch, False
@@ -47,13 +47,13 @@ class TransactionReplay:
     def __init__(self) -> None:
         self.first_offsets: dict[int, int] = {}
 
-    def ended(self, batches: Iterable[Batch], *, only_records: bool = False) -> Iterator[tuple[Batch, int | None]]:
+    def ended(self, batches: Iterable[Batch]) -> Iterator[tuple[Batch, int | None]]:
         """Follow batches; yield each marker with the first offset of its transaction, None if no batch of it was met.
 
         When a marker is yielded, its transaction has ended, and no later batch was followed. See `transaction_steps`.
         """
         first_offsets = self.first_offsets
-        for batch, is_end in transaction_steps(batches, only_records=only_records):
+        for batch, is_end in transaction_steps(batches):
             if is_end:
                 yield batch, first_offsets.pop(batch.producer_id, None)
             else:

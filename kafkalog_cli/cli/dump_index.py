@@ -10,11 +10,11 @@ from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.options import DecodingLimits, Format, PathsArgument, Topics
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.names import FileKind, WorkState
-from kafkalog_cli.errors import ExitCode, counted
+from kafkalog_cli.errors import ExitCode, KafkalogError, counted
 from kafkalog_cli.ops.check.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict, counts_of
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
 from kafkalog_cli.ops.check.checks.report_results import results_of
-from kafkalog_cli.ops.check.checks.root_reports import FailedPath, SkippedFile, index_reports
+from kafkalog_cli.ops.check.checks.root_reports import SkippedFile, index_reports
 from kafkalog_cli.output.stream import printable
 
 EXAMPLES = {
@@ -47,8 +47,8 @@ def dump_index(
             message = "ignored: it is not an index, a snapshot, a checkpoint or a metadata file"
             run.warn("ignored", message, reported.path)
             continue
-        if isinstance(reported, FailedPath):
-            run.fail(reported.error)
+        if isinstance(reported, KafkalogError):
+            run.fail(reported)
             continue
         run.lock_warnings.about_partitions(reported.path.rpartition("/")[0] or ".")
         run.codes.append(reported.exit_code)

@@ -3,7 +3,6 @@
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import counted
@@ -12,8 +11,10 @@ from kafkalog_cli.format.batch import (
     MESSAGE_V0,
     MESSAGE_V07_MAGIC0,
     MESSAGE_V07_MAGIC1,
+    NO_OFFSET,
     RECORD_BATCH,
     RECORD_BATCH_MAGIC,
+    Batch,
 )
 from kafkalog_cli.format.crc import crc32c
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -22,64 +23,58 @@ from kafkalog_cli.ops.check.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
 
 _CRC = struct.Struct(">I")
-_SEVEN = (MESSAGE_V07_MAGIC0, MESSAGE_V07_MAGIC1)
+_LAYOUTS_OF_07 = (MESSAGE_V07_MAGIC0, MESSAGE_V07_MAGIC1)
 
 
-class BadBatch(NamedTuple):
-    """A batch whose checksums differ: its position and size in bytes, and the offsets concerned.
-
-    `is_v07`: the batch is a message of Kafka 0.7, whose `magic` means another layout.
-    """
-
-    position: int
-    size_bytes: int
-    magic: int
-    offsets: tuple[int, int] | None = None
-    is_v07: bool = False
-
-    @property
-    def crc_position(self) -> int | None:
-        """The position of the checksum within the batch, in bytes. None if no format has this magic."""
-        if self.is_v07:
-            return _SEVEN[self.magic].offset["crc"] if 0 <= self.magic < len(_SEVEN) else None
-        if self.magic < 0:
-            return None
-        return (RECORD_BATCH if self.is_record_batch else MESSAGE_V0).offset["crc"]
-
-    @property
-    def is_record_batch(self) -> bool:
-        """Whether a broker takes the batch for format v2."""
-        return not self.is_v07 and self.magic >= RECORD_BATCH_MAGIC
+def offsets_of_batch(batch: Batch) -> tuple[int, int]:
+    """Return the least and the largest offset of a batch; of a compressed message set, only the last is known."""
+    first = batch.last_offset if batch.base_offset == NO_OFFSET else batch.base_offset
+    return min(first, batch.last_offset), max(first, batch.last_offset)
 
 
-def checksums_of(file: ReadableFile, bad: BadBatch) -> tuple[str, str]:
+def _checksums_of(file: ReadableFile, batch: Batch, *, is_v07: bool) -> tuple[str, str]:
     """Read the batch again, and return the checksum of its bytes and that in its header, as text.
 
-    Both are "" if the device does not return all of its bytes.
+    Both are "" if no format has its magic, or if the device does not return all of its bytes.
     """
-    at = bad.crc_position
-    if at is None or bad.size_bytes < at + _CRC.size:
+    is_record_batch = not is_v07 and batch.magic >= RECORD_BATCH_MAGIC
+    layouts = _LAYOUTS_OF_07 if is_v07 else (MESSAGE_V0, MESSAGE_V0, RECORD_BATCH)
+    magic = RECORD_BATCH_MAGIC if is_record_batch else batch.magic
+    if not 0 <= magic < len(layouts):
         return "", ""
-    buffer = bytearray(bad.size_bytes)
-    got, _ = read_readable(file, bad.position, memoryview(buffer))
-    if got < bad.size_bytes:
+    at = layouts[magic].offset["crc"]
+    if batch.size_bytes < at + _CRC.size:
+        return "", ""
+    buffer = bytearray(batch.size_bytes)
+    got, _ = read_readable(file, batch.position, memoryview(buffer))
+    if got < batch.size_bytes:
         return "", ""
     (stored,) = _CRC.unpack_from(buffer, at)
-    crc = crc32c if bad.is_record_batch else zlib.crc32
+    crc = crc32c if is_record_batch else zlib.crc32
     return str(crc(memoryview(buffer)[at + _CRC.size :])), str(stored)
 
 
 def crc_findings(
-    file: ReadableFile, bad: Sequence[BadBatch], count: int, kind_of: Callable[[BadBatch], FindingKind]
+    file: ReadableFile,
+    bad: Sequence[Batch],
+    count: int,
+    kind_of: Callable[[Batch], FindingKind],
+    *,
+    is_v07: bool = False,
 ) -> Iterator[Finding]:
-    """Yield a finding per batch of `bad`, and one about the rest of `count` batches."""
-    for one in bad:
-        message = f"the CRC of a {'message' if one.is_v07 else 'batch'} of {one.size_bytes} bytes does not match"
-        expected, got = checksums_of(file, one)
-        position, offsets = one.position, one.offsets
-        yield finding(kind_of(one), file.path, message, position=position, expected=expected, got=got, offsets=offsets)
+    """Yield a finding per batch of `bad`, and one about the rest of `count` batches.
+
+    `is_v07`: they are messages of Kafka 0.7, whose magic means another layout.
+    """
+    for batch in bad:
+        message = f"the CRC of a {'message' if is_v07 else 'batch'} of {batch.size_bytes} bytes does not match"
+        expected, got = _checksums_of(file, batch, is_v07=is_v07)
+        position, offsets = batch.position, None if is_v07 else offsets_of_batch(batch)
+        yield finding(
+            kind_of(batch), file.path, message, position=position, expected=expected, got=got, offsets=offsets
+        )
     if count > len(bad):
-        what = "messages" if bad[0].is_v07 else "batches"
+        what = "messages" if is_v07 else "batches"
         yield finding(FindingKind.CRC_MISMATCH, file.path, f"{count - len(bad)} more {what} whose CRC does not match")
 
 

@@ -28,7 +28,7 @@ from kafkalog_cli.ops.check.checks.chain_findings import (
     outside_finding,
     size_finding,
 )
-from kafkalog_cli.ops.check.checks.damaged_bytes import BadBatch, crc_findings, end_finding, range_finding
+from kafkalog_cli.ops.check.checks.damaged_bytes import crc_findings, end_finding, range_finding
 from kafkalog_cli.ops.check.checks.diagnose import Finding, as_kind, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import MAX_FINDINGS, FindingKind
 from kafkalog_cli.ops.check.checks.gaps import Gaps, InnerGaps, cleaner_wrote, rows_behind_gaps
@@ -117,7 +117,7 @@ class LogCheck:
         self._records = None
         if self._reads_records:
             self._records = RecordsCheck(self._now_ms, InnerGaps(self.inner_gaps, log.path, base_offset))
-        self._bad: list[BadBatch] = []
+        self._bad: list[Batch] = []
         self._counts: Counter[FindingKind] = Counter()
         self._disordered = 0
         self._seen_bytes = 0
@@ -192,11 +192,7 @@ class LogCheck:
 
     def _look_at_crcs(self, batches: BatchColumns) -> None:
         bad = [] if batches.all_valid() else rows_where(lambda valid: valid == 0, batches.valid)
-        for row in bad[: MAX_FINDINGS - len(self._bad)]:
-            batch = batches.row(row)
-            first = batch.last_offset if batch.base_offset == NO_OFFSET else batch.base_offset
-            offsets = min(first, batch.last_offset), max(first, batch.last_offset)
-            self._bad.append(BadBatch(batch.position, batch.size_bytes, batch.magic, offsets))
+        self._bad += map(batches.row, bad[: MAX_FINDINGS - len(self._bad)])
 
     def _look_at_counts(self, batches: BatchColumns) -> None:
         """Find batches with more records than offsets, or 0 records and bytes after the header (Kafka skips them)."""
@@ -310,7 +306,7 @@ class LogCheck:
                 FindingKind.DAMAGED_RANGE, self._path, f"{more} more ranges are not batches; valid batches follow"
             )
 
-        def crc_kind(bad: BadBatch) -> FindingKind:
+        def crc_kind(bad: Batch) -> FindingKind:
             is_tail = self._is_last and bad.position > walk.last_good
             return FindingKind.BAD_TAIL_BATCH if is_tail else FindingKind.CRC_MISMATCH
 

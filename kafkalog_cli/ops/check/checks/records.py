@@ -23,6 +23,7 @@ from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import MEBIBYTE, Limits
 from kafkalog_cli.format.records import UNUSUAL_HEADER, RecordBlock, RecordColumns, field_bytes
+from kafkalog_cli.ops.check.checks.damaged_bytes import offsets_of_batch
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.check.checks.finding_kinds import MAX_FINDINGS, FindingKind
 from kafkalog_cli.ops.check.checks.gaps import InnerGaps
@@ -73,8 +74,7 @@ class RecordsCheck:
         reported: Counter[FindingKind] = Counter()
         for kind, batch, message, fault in sorted(self._told, key=lambda one: (one[1].position, one[3] is None)):
             reported[kind] += 1
-            first = batch.last_offset if batch.base_offset == NO_OFFSET else batch.base_offset
-            offsets = (min(first, batch.last_offset), max(first, batch.last_offset))
+            offsets = offsets_of_batch(batch)
             if fault is not None:
                 details = of_fault(path, fault)
                 yield finding(kind, path, details.message, position=batch.position, expected=details.expected,

@@ -29,26 +29,19 @@ from kafkalog_cli.ops.check.checks.state_check import check_offsets
 from kafkalog_cli.ops.selection import Selection, expand, partition_paths
 
 
-class FailedPath(NamedTuple):
-    """A file or directory that cannot be reported on. `path` is None if nothing was selected."""
-
-    path: str | None
-    error: KafkalogError
-
-
 class SkippedFile(NamedTuple):
     """A file that is not a sidecar file."""
 
     path: str
 
 
-Reported = FileReport | FailedPath | SkippedFile
+Reported = FileReport | KafkalogError | SkippedFile
 
 
 def index_reports(read_context: ReadContext, paths: list[str], selection: Selection) -> Iterator[Reported]:
     """Yield the reports on the selected files in `paths`, in the given order; a directory gives all its files.
 
-    A missing or unreadable path gives a `FailedPath`, and so does an empty selection. A file of another kind gives an
+    A missing or unreadable path gives its error, and so does an empty selection. A file of another kind gives a
     `SkippedFile`. Raises nothing.
     """
     anything = False
@@ -58,14 +51,14 @@ def index_reports(read_context: ReadContext, paths: list[str], selection: Select
             yield reported
     if not anything:
         reason = "no index, snapshot, checkpoint or metadata file under the given paths matches"
-        yield FailedPath(None, NothingSelected(reason=reason))
+        yield NothingSelected(reason=reason)
 
 
 def _of_glob(read_context: ReadContext, path: str, selection: Selection) -> Iterator[Reported]:
     try:
         found = expand(read_context.fs, [path])
     except KafkalogError as error:
-        yield FailedPath(path, error)
+        yield error
         return
     for match in found:
         yield from _of_path(read_context, match, selection)
@@ -79,7 +72,7 @@ def _of_path(read_context: ReadContext, path: str, selection: Selection) -> Iter
         else:
             yield from _of_file(read_context, path, selection)
     except KafkalogError as error:
-        yield FailedPath(path, error)
+        yield error
 
 
 def _of_directory(read_context: ReadContext, path: str, selection: Selection) -> Iterator[Reported]:
@@ -92,7 +85,7 @@ def _of_directory(read_context: ReadContext, path: str, selection: Selection) ->
         except KafkalogError as error:
             is_gone = partition.path != path and read_context.fs.status(partition.path) is None
             if not is_gone:  # otherwise a broker renamed or removed it after the log directory was listed
-                yield FailedPath(partition.path, error)
+                yield error
     if [partition.path for partition in partitions] != [path]:
         yield from _of_root(read_context, path, selection)
 

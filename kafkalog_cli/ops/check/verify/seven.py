@@ -2,13 +2,13 @@
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import DamagePolicy, Scan, good_rows
-from kafkalog_cli.ops.check.checks.damaged_bytes import BadBatch, crc_findings, range_finding, range_kind
+from kafkalog_cli.ops.check.checks.damaged_bytes import crc_findings, range_finding, range_kind
 from kafkalog_cli.ops.check.checks.diagnose import finding, of_fault
 from kafkalog_cli.ops.check.checks.finding_kinds import MAX_FINDINGS, FindingKind
 from kafkalog_cli.ops.check.checks.log_check import LogCheck
@@ -55,7 +55,7 @@ def _check_segment(
     totals.bytes += segment.log.size_bytes
     damage, records = DamageSeen(), RecordsCheck(task.now_ms)
     decoder = RecordReader(limits, strict=True)
-    bad: list[BadBatch] = []
+    bad: list[Batch] = []
     reader = Scan(file, DamagePolicy.RESYNC, limits=limits, v07_base_offset=segment.base_offset)
     for chunk in reader:
         if chunk.damage is not None:
@@ -64,7 +64,7 @@ def _check_segment(
             check.findings.append(range_finding(file, start, end, "message", "messages"))
         damage.batches(chunk.batches)
         totals.batches += len(chunk.batches)
-        bad += _bad_crcs(chunk.batches)
+        bad += (batch for batch in chunk.batches.rows() if not batch.valid)
         for first, end in good_rows(chunk.batches) if task.level is Level.DEEP else ():
             for block in decoder.blocks(chunk, first, end):
                 totals.records += len(block.records)
@@ -77,15 +77,6 @@ def _check_segment(
         check.findings.append(of_fault(path, broken, kind))
     code = damage.exit_code(read_context.fs, file, reader.end_position, limits)
     kind = FindingKind.BAD_TAIL_BATCH if code is ExitCode.WARNINGS else FindingKind.CRC_MISMATCH
-    check.findings += crc_findings(file, bad[:MAX_FINDINGS], len(bad), lambda _: kind)
+    check.findings += crc_findings(file, bad[:MAX_FINDINGS], len(bad), lambda _: kind, is_v07=True)
     check.findings += records.findings(path)
     return segment.base_offset + reader.good_bytes
-
-
-def _bad_crcs(batches: BatchColumns) -> list[BadBatch]:
-    """Return the messages whose CRC does not match."""
-    return [
-        BadBatch(batch.position, batch.size_bytes, batch.magic, is_v07=True)
-        for batch in batches.rows()
-        if not batch.valid
-    ]

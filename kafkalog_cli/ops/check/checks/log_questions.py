@@ -15,25 +15,26 @@ if TYPE_CHECKING:
 
 
 class Answer(NamedTuple):
-    """The first batch that reaches an offset (None: no batch does), and whether it contains the offset.
+    """Whether a batch of the log contains an offset.
 
-    `is_damaged`: damaged bytes are between this batch and the batch before it, and may have contained the offset.
+    `is_damaged`: none does, and damaged bytes may have contained the offset. `batch`: the first that reaches the
+    offset, if it was asked for. None: no batch does.
     """
 
-    batch: Batch | None = None
     holds: bool = False
     is_damaged: bool = False
+    batch: Batch | None = None
 
 
 MOST_QUESTIONS = 150_000
-"""The most offsets whose batches are in memory: some 900 bytes each."""
+"""The most offsets that are in memory, with the last batches of producers: some 900 bytes each."""
 
 
 Ask = Callable[[int], Answer]
 
 
 class LogQuestions:
-    """The offsets whose batches sidecar files need. Ask first, then give `see` every BatchRun of the log in order.
+    """The offsets that sidecar files name. Ask first, then give `see` every BatchRun of the log in order.
 
     `log` has the offsets of the partition. `trail` follows its producers while `is_following`. `unasked` are the paths
     of files with too many entries to be compared with the log.
@@ -45,20 +46,25 @@ class LogQuestions:
         self.log = log
         self.is_following = False
         self.unasked: set[str] = set()
+        self._with_batches: set[int] = set()
         self._pending: list[int] = []
         self._answers: dict[int, Answer] = {}
 
     def ask(self, file: PartitionFile, offsets: Callable[[], Iterable[int]]) -> bool:
-        """Request the batches of the entries of a file, unless memory lacks room for all; return whether it did."""
+        """Ask for the offsets in the entries of a file, unless memory lacks room for all; return whether it did."""
         room = max(0, MOST_QUESTIONS - len(self._answers))
         if len(list(islice(offsets(), room + 1))) > room:
             self.unasked.add(file.status.path)
             return False
-        self.ask_all(offsets())
+        self._ask_all(offsets())
         return True
 
-    def ask_all(self, offsets: Iterable[int]) -> None:
-        """Request the batches of many offsets at once."""
+    def ask_for_batches(self, offsets: Iterable[int]) -> None:
+        """Request also the batches at some offsets."""
+        self._with_batches.update(offsets)
+        self._ask_all(self._with_batches)
+
+    def _ask_all(self, offsets: Iterable[int]) -> None:
         new = set(offsets).difference(self._answers)
         self._answers.update(dict.fromkeys(new, Answer()))
         self._pending = sorted([*self._pending, *new])
@@ -83,7 +89,8 @@ class LogQuestions:
             row = batch_run.first_reaching(offset)
             holds = batch_run.holds(row, offset)
             damaged = not holds and row == 0 and batch_run.is_after_damage
-            self._answers[offset] = Answer(batch_run.batches.row(row), holds, damaged)
+            batch = batch_run.batches.row(row) if offset in self._with_batches else None
+            self._answers[offset] = Answer(holds, damaged, batch)
         del self._pending[:end]
         if self.is_following:
             self.trail.see(batch_run)

@@ -203,7 +203,7 @@ class PartitionCheck:
             self._followed = range(questions.first_pending, end)
         for file in self._in_place(FileKind.LEADER_EPOCH_CHECKPOINT):
             self._epochs = checkpoint.decode_leader_epochs(files.peek(file).data)
-            questions.ask_all(epoch_offsets(self._epochs[0], questions.log))
+            questions.ask_for_batches(epoch_offsets(self._epochs[0], questions.log))
 
     def _in_place(self, *kinds: FileKind) -> list[PartitionFile]:
         return [file for file in self._files.wanted(*kinds) if file.name.state is WorkState.IN_PLACE]

@@ -42,7 +42,7 @@ from kafkalog_cli.format.batch import (
     BatchColumns,
 )
 from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
-from kafkalog_cli.format.columns import Octets, any_row, rows_where
+from kafkalog_cli.format.columns import Octets, any_row
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns
@@ -121,7 +121,7 @@ class Cleaner:
         self._encoder = BatchEncoder()
         self._transactions = CleanedTransactions()
         self._out: CleanedSegments
-        self._set_end = 0  # the end of the marks of the compressed message set that is being rewritten
+        self._set_ends: dict[int, int] = {}  # of the marks of a chunk's compressed message sets, by their positions
         self._horizon_ms = request.now_ms + request.delete_retention_ms
 
     def groups(self) -> Iterator[CleanedGroup]:
@@ -158,26 +158,21 @@ class Cleaner:
 
     def _clean_chunk(self, segment: Segment, chunk: Chunk, place: int) -> int:
         """Write the kept records of a chunk, whose first mark is at `place`; return the position after its marks."""
-        first = 0
-        for row in rows_where(lambda count: count < 0, chunk.batches.records_count):  # compressed message sets
-            place = self._clean_rows(segment, chunk, first, row, place)
-            place = self._rewrite_set(segment, chunk, row, place)
-            first = row + 1
-        return self._clean_rows(segment, chunk, first, len(chunk.batches), place)
-
-    def _clean_rows(self, segment: Segment, chunk: Chunk, first: int, end: int, place: int) -> int:
-        """Do the same for the batches in the rows `first` to `end`, whose headers have the count of records."""
-        if first == end:
-            return place
         import numpy as np
 
-        rows = chunk.batches.part(first, end)
-        batches, only_erases = rows.arrays(), self._request.only_erases
+        batches, only_erases = chunk.batches.arrays(), self._request.only_erases
         counts = batches.records_count
+        sets = np.flatnonzero(counts < 0).tolist()  # compressed message sets, whose headers have no count of records
+        if sets:
+            counts = counts.copy()
+            counts[sets] = [
+                sum(block.record_count for block in self._blocks(segment, chunk, row, row + 1)) for row in sets
+            ]
         ends = np.cumsum(counts)
         begins, total = ends - counts, int(ends[-1])
+        self._set_ends = {int(batches.position[row]): place + int(ends[row]) for row in sets}
         marks = bytearray(self._marks.part(place, place + total))
-        aborts = {} if only_erases else self._mark_transactions(segment, chunk, first, rows, marks, begins.tolist())
+        aborts = {} if only_erases else self._mark_transactions(segment, chunk, marks, begins.tolist())
         found = np.frombuffer(marks, dtype=np.uint8)
         kept, tombstones = (
             sums[ends] - sums[begins]
@@ -189,29 +184,30 @@ class Cleaner:
         fates[(kept == 0) & ((counts > 0) | np.bool_(not only_erases))] = _Fate.DROP
         may_stay = (batches.producer_id >= 0) | (batches.last_offset + 1 == self._request.retained_end)
         for row in np.flatnonzero((fates == _Fate.DROP) & may_stay).tolist():
-            if self._is_retained(rows.row(row)):
+            if self._is_retained(chunk.batches.row(row)):
                 fates[row] = _Fate.EMPTY
         self._count(total, int(kept.sum()), marks)
         edges = {0, *(np.flatnonzero(np.diff(fates)) + 1).tolist(), *(row + 1 for row in aborts), len(fates)}
-        for begin, stop in pairwise(sorted(edges)):
-            self._do(segment, chunk, (first + begin, first + stop), place + int(begins[begin]), _Fate(fates[begin]))
-            self._out.note_aborted(aborts.get(stop - 1, ()))
+        for first, end in pairwise(sorted(edges)):
+            self._do(segment, chunk, (first, end), place + int(begins[first]), _Fate(fates[first]))
+            self._out.note_aborted(aborts.get(end - 1, ()))
         return place + total
 
     # -- deciding
 
-    def _mark_transactions(  # noqa: PLR0913, PLR0917
-        self, segment: Segment, chunk: Chunk, first: int, rows: BatchColumns, marks: bytearray, begins: list[int]
+    def _mark_transactions(
+        self, segment: Segment, chunk: Chunk, marks: bytearray, begins: list[int]
     ) -> dict[int, Sequence[AbortedTxn]]:
         """Change the `marks` of the batches for which transactions decide: control batches and aborted batches.
 
         A removable control batch is marked as a tombstone: it gets a delete horizon, and goes after it. Returns the
-        aborted transactions that stay, by the row of their control batch. Row 0 is row `first` of the chunk.
+        aborted transactions that stay, by the row of their control batch.
         """
+        batches = chunk.batches
         aborts: dict[int, Sequence[AbortedTxn]] = {}
-        for row, batch in zip(rows.in_transactions(), rows.of_transactions(), strict=True):
+        for row, batch in zip(batches.in_transactions(), batches.of_transactions(), strict=True):
             if batch.is_control:
-                control_type = type_of_control(self._reader, chunk, first + row, batch, segment.log.path)
+                control_type = type_of_control(self._reader, chunk, row, batch, segment.log.path)
                 may_go = self._transactions.pass_control(batch, control_type)
                 horizon_ms = batch.delete_horizon_ms
                 is_over = may_go and horizon_ms is not None and horizon_ms <= self._request.now_ms
@@ -306,21 +302,6 @@ class Cleaner:
             place += block.record_count
             self._write(made.data, made.batches)
 
-    def _rewrite_set(self, segment: Segment, chunk: Chunk, row: int, place: int) -> int:
-        """Rewrite a compressed message set as a v2 batch if a record stays; return the position after its marks."""
-        batch, begin = chunk.batches.row(row), place
-        for block in self._blocks(segment, chunk, row, row + 1):
-            place += block.record_count
-        self._set_end = place
-        kept, _ = self._marks.kept(begin, place)
-        self._count(place - begin, kept, self._marks.part(begin, place))
-        if kept == place - begin and self._request.only_erases:
-            fate = _Fate.COPY
-        else:
-            fate = _Fate.REWRITE if kept or self._is_retained(batch) else _Fate.DROP
-        self._do(segment, chunk, (row, row + 1), begin, fate)
-        return place
-
     def _keep(self, block: RecordBlock, place: int) -> bytes | bytearray:
         """Return a byte per record of a block, whose first mark is at `place`: 1 if the record stays, else 0."""
         return self._marks.part(place, place + block.record_count).translate(_STAYS)
@@ -342,7 +323,7 @@ class Cleaner:
             end = int(record_end)
             header = batch if batch.magic >= 2 else _of_today(batch, block, keep, begin, end)
             start = place + begin - block.begun
-            behind = self._set_end if batch.records_count < 0 else start + batch.records_count
+            behind = self._set_ends.get(batch.position, start + batch.records_count)
             # A control batch is rewritten only to set its delete horizon.
             wants_one = batch.is_control or self._marks.kept(start, behind)[1] > 0
             if wants_one and batch.delete_horizon_ms is None:

@@ -1,4 +1,4 @@
-"""Many partitions, made in no time, and what export takes for them: seconds, and memory by process.
+"""Many partitions, made in no time, and what export or `verify --each-host` takes for them.
 
 Each partition has the first segments of one of a few logs, by hard links, so that ten GiB take the room of one log each
 and come from the page cache: what is measured is the work, not a disk. `--copies` makes files of their own.
@@ -126,8 +126,8 @@ class Spent(NamedTuple):
     workers: int
 
 
-def spend(command: list[str]) -> Spent:
-    """Run a command, and watch the memory of its processes."""
+def spend(command: list[str], codes: tuple[int, ...] = (0, 3)) -> Spent:
+    """Run a command, which ends with one of these codes, and watch the memory of its processes."""
     last, seconds = time.monotonic(), 0.0
     peaks, ticks = {"driver": 0, "jvm": 0, "workers": 0}, dict[int, int]()
     with tempfile.TemporaryFile() as said:
@@ -140,7 +140,7 @@ def spend(command: list[str]) -> Spent:
             now = time.monotonic()
             seconds += 0 if is_stopped else min(now - last, LATE_SECONDS)  # what comes later was stopped itself
             last = now
-        if process.returncode not in (0, 3):
+        if process.returncode not in codes:
             said.seek(0)
             sys.exit(f"{command}: exit code {process.returncode}\n{said.read().decode()[-2000:]}")
     return Spent(seconds, sum(ticks.values()) / os.sysconf("SC_CLK_TCK"), **peaks)
@@ -192,6 +192,39 @@ def measure(root: Path, master: str) -> None:
     shutil.rmtree(output, ignore_errors=True)
 
 
+def measure_hosts(directory: Path, partitions: int, size_bytes: int) -> None:
+    """Verify three workers' own disks of such logs, and print a row: the time beside that of the slowest disk alone.
+
+    The workers have mounts of their own (unshare -m). Spark's start is the time of a topic that no disk has.
+    """
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from tests.spark.clusters import cluster, spark_environment
+
+    os.environ |= spark_environment()
+    disks, shared = [directory / str(node) for node in range(1, 4)], directory / "kafka"
+    done = sum(make_fleet(disk, partitions, size_bytes, copies=False) for disk in disks)
+    for node, disk in enumerate(disks, 1):
+        (disk / "data" / "meta.properties").write_text(META.replace("node.id=1", f"node.id={node}"))
+    shared.mkdir(exist_ok=True)
+
+    def before(number: int) -> tuple[str, ...]:
+        mount = f'mount --bind {disks[number] / "data"} {shared} && exec "$@"'
+        return ("unshare", "-m", "sh", "-c", mount, "sh")
+
+    alone = max(spend([*kafkalog_command(), "verify", str(disk / "data")]).seconds for disk in disks)
+    with cluster(directory / "cluster", 3, before) as url:
+        command = [*kafkalog_command(), "verify", str(shared), "--each-host", "--hosts", "3", "--engine", "spark"]
+        command += ["--master", url, "--conf", "spark.driver.host=127.0.0.1"]
+        start = spend([*command, "--topic", "no-such-topic"], codes=(10,)).seconds
+        together = spend(command).seconds
+    size, ratio = f"{done / UNITS['GiB']:.1f} GiB", (together - start) / alone
+    print("| | bytes | slowest disk alone s | Spark's start s | together s | ratio without the start |")
+    print("|---|---|---|---|---|---|")
+    print(
+        f"| verify --each-host, 3 x {partitions} | {size} | {alone:.1f} | {start:.1f} | {together:.1f} | {ratio:.2f} |"
+    )
+
+
 def main() -> None:
     """Make a fleet, or measure several."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -201,7 +234,11 @@ def main() -> None:
     parser.add_argument("--copies", action="store_true", help="no hard links")
     parser.add_argument("--measure", action="store_true", help="export of each size; the fleet goes again")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--each-host", action="store_true", help="verify --each-host of three fleets on a cluster")
     options = parser.parse_args()
+    if options.each_host:
+        measure_hosts(options.directory, options.partitions, (options.bytes or [size_of("1GiB")])[0])
+        return
     if options.measure:
         print("| | bytes | seconds | CPU seconds | driver MiB | JVM MiB | workers MiB | load before |")
         print("|---|---|---|---|---|---|---|---|", flush=True)

@@ -1,7 +1,7 @@
 """Commands on the disks of all hosts of a Spark cluster (`--each-host`)."""
 
-from collections.abc import Generator
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -23,17 +23,20 @@ def without_observer(options: VerbOptions) -> VerbOptions:
     return cast(VerbOptions, {name: value for name, value in options.items() if name != "observer"})
 
 
-def hosts_of(
-    environment: Environment, spark: Spark, request: HostsRequest, *, as_json: bool
-) -> "AbstractContextManager[Hosts]":
-    """Return the context of the hosts of these options, with what a verb has to do there. Raises as `each_host`."""
+@contextmanager
+def hosts_of(environment: Environment, spark: Spark, request: HostsRequest, *, as_json: bool) -> "Iterator[Hosts]":
+    """Yield the hosts of these options, with what a verb has to do there. Raises as `Hosts.find`."""
+    from kafkalog_cli.output.progress import Waiting
     from kafkalog_cli.spark.starting import need_pyspark
 
     need_pyspark()
     from kafkalog_cli.spark.each_host import SETTINGS, each_host
 
     settings = {**SETTINGS, **spark_settings(spark.conf)}
-    return each_host(partial(spark_session, environment, spark.master, settings, as_json=as_json), request)
+    with each_host(partial(spark_session, environment, spark.master, settings, as_json=as_json), request) as hosts:
+        with Waiting(environment.stderr, "asking the hosts", is_shown=not as_json):
+            hosts.find()
+        yield hosts
 
 
 def report_hosts(call: Call, hosts: "Hosts") -> Run[Any]:

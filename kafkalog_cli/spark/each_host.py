@@ -19,8 +19,10 @@ from itertools import groupby
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkalog_cli import __version__
 from kafkalog_cli.errors import HostMissing, KafkalogError, UsageError, counted
 from kafkalog_cli.ops.call.host_plan import HostPlan, HostsRequest, Place, plan_on_host
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.map_each import POLL_SECONDS, Advance, Item, Known, do_not_report
 from kafkalog_cli.spark.jobs import Jobs, plain_errors
 from kafkalog_cli.spark.sessions import Sessions
@@ -85,19 +87,16 @@ class _Task(NamedTuple):
 
 @contextmanager
 def each_host(sessions: Sessions, request: HostsRequest) -> Iterator[Hosts]:
-    """Yield the hosts that have the paths, with their plans. Spark starts with the context, and ends with it.
+    """Yield the hosts, of which none is known before `find`. Spark starts with the context, and ends with it.
 
-    Raises KafkalogError if Spark does not start, UsageError if nothing says which hosts must answer, and the first
-    error if no host has the paths.
+    Raises KafkalogError if Spark does not start.
     """
     with ExitStack() as resources:
         spark = resources.enter_context(sessions())
         pool = ThreadPoolExecutor(MOST_JOBS, "kafkalog-hosts")
         jobs = Jobs(spark, "kafkalog")
         try:
-            hosts = Hosts(spark, jobs, pool, request)
-            hosts.ask()
-            yield hosts
+            yield Hosts(spark, jobs, pool, request)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             jobs.cancel()
@@ -130,8 +129,11 @@ class Hosts:
 
     # -- who is there
 
-    def ask(self) -> None:
-        """Ask all executors what their hosts have, until all that must answer did, or no more answer."""
+    def find(self) -> None:
+        """Ask all executors what their hosts have, until all that must answer did, or no more answer.
+
+        Raises UsageError if nothing says which hosts must answer, and the first error if no host has the paths.
+        """
         self._news_at = time.monotonic()
         while not self._is_complete():
             self._look_for_executors()
@@ -198,7 +200,9 @@ class Hosts:
     def _take_place(self, executor: str, future: Future[Any]) -> None:
         self._news_at = time.monotonic()
         try:
-            place, name = future.result()
+            place, name, version = future.result()
+            if version != __version__:
+                raise KafkalogError(reason=f"kafkalog {version} is installed there, and {__version__} here")
         except KafkalogError as error:
             self._silent[executor] = error
             return
@@ -261,7 +265,6 @@ class Hosts:
             if names.count(host.name) > 1:
                 owners = "-".join(map(str, sorted(_plan(host).owners)))
                 host.name = f"{host.name}/broker-{owners}" if owners else f"{host.name}/{number}"
-        self._hosts = {host.place: host for host in self._hosts.values()}
 
     @property
     def names(self) -> list[str]:
@@ -270,8 +273,14 @@ class Hosts:
 
     @property
     def notes(self) -> Iterator[HostResult]:
-        """The notes of the hosts' plans."""
-        return (HostResult(host.name, note) for host in self._ready for note in _plan(host).notes)
+        """The notes of the hosts' plans, and of hosts that have the disks of one broker."""
+        seen: dict[int, str] = {}
+        for host in self._ready:
+            for owner in sorted(_plan(host).owners & seen.keys()):
+                text = f"{seen[owner]} has disks of broker {owner} too: they share them, or one has a copy"
+                yield HostResult(host.name, Note("shared-disk", text, self._request.paths[0]))
+            seen |= dict.fromkeys(_plan(host).owners, host.name)
+            yield from (HostResult(host.name, note) for note in _plan(host).notes)
 
     @property
     def total_bytes(self) -> int:
@@ -301,6 +310,9 @@ class Hosts:
                 self._take_ended()
                 advance(0)
             yield [HostResult(host.name, self._results.pop(at)) for at, host in group]
+        for host in self._ready:
+            if host not in hosts:
+                self.missing.append(HostMissing(reason=f"{host.name}: it answered after the work had begun, not done"))
 
     def _share_out(self, host: _Host, items: Sequence[tuple[int, Item[Any] | Known[Any]]]) -> None:
         """Make chunks of about a second of work, or less if cores would get too few."""
@@ -399,10 +411,10 @@ def _executors(spark: SparkSession) -> dict[str, tuple[str, int]]:
 # -- in tasks
 
 
-def _look(paths: Sequence[str]) -> tuple[Place, str]:
+def _look(paths: Sequence[str]) -> tuple[Place, str, str]:
     import socket
 
-    return Place.of(paths), socket.gethostname()
+    return Place.of(paths), socket.gethostname(), __version__
 
 
 def _plan_in_task(task: _Task) -> HostPlan:

@@ -34,7 +34,7 @@ SETTINGS = {"spark.locality.wait": "1h"}
 """A task waits for its executor, which is busy, instead of starting elsewhere. It does not wait for a dead one."""
 START_SECONDS, ANSWER_SECONDS = 120.0, 15.0
 """How long the first executor may take to answer, and each other after the one before."""
-RETURN_SECONDS = 20.0
+RETURN_SECONDS = 60.0
 """How long a host without an executor is waited for: a worker of Spark restarts a killed one."""
 LOOK_SECONDS = 1.0
 """The time between two looks for executors that have come or gone."""

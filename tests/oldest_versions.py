@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 REQUIREMENT = re.compile(r'^ +"([a-z0-9-]+)>=([0-9.]+)[,0-9.<]*(?:; [^"]*)?",$', re.MULTILINE)
 TESTS = ["tests/unit", "tests/library", "tests/cli/test_help.py", "tests/cli/test_read.py"]
 TESTS += [
-    "tests/cli/test_startup.py",
+    "tests/unit/test_startup.py",
     "tests/cli/test_surroundings.py",
     "tests/cli/test_old_releases.py",
     "tests/cli/test_old_brokers.py",

@@ -64,7 +64,7 @@ select * from libsvm.`{file}`
 select * from statestore.`{file}`
 select * from `state-metadata`.`{file}`
 select * from `kafkalog-table`.`{file}`
-select * from `kafkalog_cli.spark.source.KafkalogDataSource`.`{file}`
+select * from `{source}`.`{file}`
 select * from hive.`{file}`
 select * from avro.`{file}` a join orc.`{file}` b on true
 select * from python_worker_logs()
@@ -366,9 +366,12 @@ def shop(tmp_path_factory, spark):
 
 @pytest.fixture
 def names(tmp_path):
+    from kafkalog_cli.spark import KafkalogDataSource
+
     secret = tmp_path / "secret.txt"
     secret.write_text(SECRET + "\n")
-    return {"file": secret, "made": tmp_path / "made", "java": JAVA}
+    source = f"{KafkalogDataSource.__module__}.{KafkalogDataSource.__name__}"
+    return {"file": secret, "made": tmp_path / "made", "java": JAVA, "source": source}
 
 
 def jobs(spark):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import IN_A_PROCESS
 
 ROOT = Path(__file__).parents[2]
 MODULES = (
@@ -33,7 +34,7 @@ WITHOUT_SPARK = {
 def in_a_process(folder, *words, **environment):
     """A process of its own, as the installed command starts it: the working directory is not on its path."""
     script = folder.parent.parent / "kafkalog"
-    script.write_text("from kafkalog_cli.__main__ import main\nmain()\n")
+    script.write_text(IN_A_PROCESS + "entry.main()\n")
     variables = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONSAFEPATH")}
     path = os.pathsep.join([str(ROOT), environment.pop("PYTHONPATH", "")]).rstrip(os.pathsep)
     return subprocess.run(

@@ -246,9 +246,8 @@ def test_append_reports_progress_in_bytes_of_its_input(several, tmp_path, name):
 def test_with_flush_messages_a_record_is_in_the_log_while_the_pipe_is_open(root):
     """Each line is waited for before the next is sent; then Ctrl-C, and the command that is printed."""
     partition = root / "idem-0"
-    program = "import sys; from kafkalog_cli.__main__ import main; main()"
     argv = ["append", str(partition), "--input", "lines", *SETTINGS, "--config", "flush.messages=1"]
-    command = [sys.executable, "-c", program, *argv]
+    command = [sys.executable, "-m", "kafkalog_cli", *argv]
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, **streams) as process:
         for count in range(1, 4):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Terminal, kafkalog
+from tests.support.commands import Terminal, kafkalog, loaded_modules
 from tests.support.product import Environment, run
 
 ROOT = Path(__file__).parents[2]
@@ -114,14 +114,9 @@ def test_a_thousand_partitions_without_anything_heavy(tmp_path):
         directory.mkdir(parents=True)
         for name in ("00000000000000000000.log", "00000000000000000000.index", "00000000000000000000.timeindex"):
             (directory / name).hardlink_to(copied / name)
-    code = (
-        "import sys; from kafkalog_cli.cli.app import run; code = run(sys.argv[1:]);"
-        "sys.stderr.write(' '.join({'numpy', 'rich', 'pyarrow'} & sys.modules.keys())); sys.exit(code)"
-    )
-    command = [sys.executable, "-c", code, "ls", str(tmp_path / "logs")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    rows = table(done.stdout, "PARTITION")
+    code, printed, modules = loaded_modules("ls", tmp_path / "logs")
+    assert (code, modules & {"numpy", "rich", "pyarrow"}) == (0, set())
+    rows = table(printed, "PARTITION")
     assert len(rows) == 1000
     assert {row["END"] for row in rows} == {"125"}
     assert [row["PARTITION"] for row in rows[:11]] == [f"topic-{n}" for n in range(11)]

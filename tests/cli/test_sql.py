@@ -3,11 +3,10 @@
 import importlib.util
 import io
 import json
-import sys
 
 import pytest
 
-from tests.support.product import Environment, run
+from tests.support.product import Environment, hide_pyspark, run
 
 
 def sql(*argv):
@@ -18,18 +17,8 @@ def sql(*argv):
 
 
 @pytest.fixture(autouse=True)
-def hidden_pyspark(monkeypatch):
-    """No module imports PySpark here, also where it is installed."""
-    for name in [name for name in sys.modules if name.startswith("kafkalog_cli.spark.")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-
-
-@pytest.fixture
-def without_start(monkeypatch):
-    """PySpark seems to be there; it is not started."""
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
-    monkeypatch.setitem(sys.modules, "kafkalog_cli.spark.sessions", None)
+def no_pyspark(monkeypatch):
+    hide_pyspark(monkeypatch)
 
 
 def test_sql_without_pyspark_names_the_extra_to_install(monkeypatch, tmp_path):
@@ -39,7 +28,8 @@ def test_sql_without_pyspark_names_the_extra_to_install(monkeypatch, tmp_path):
     assert (code, out, json.loads(err)["exit_code"]) == (1, "", 1)
 
 
-def test_sql_refuses_mistakes_before_spark_starts(without_start, tmp_path):
+def test_sql_refuses_mistakes_before_spark_starts(monkeypatch, tmp_path):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())  # PySpark seems to be there
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / f"{0:020d}.log").write_bytes(b"")
     assert sql("/no/such/place", "select 1")[0] == 10

@@ -146,9 +146,8 @@ def test_closed_standard_input_and_error_change_nothing(large):
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 def test_no_log_is_opened_under_a_standard_descriptor(large):
-    code = (
-        "import os, sys, kafkalog_cli.__main__ as main\n"
-        "import kafkalog_cli.disk.fs as fs\n"
+    code = IN_A_PROCESS + (
+        "import os, sys\n"
         "real = os.open\n"
         "def spy(path, *rest, **more):\n"
         "    number = real(path, *rest, **more)\n"
@@ -156,7 +155,7 @@ def test_no_log_is_opened_under_a_standard_descriptor(large):
         "    return number\n"
         "os.open = spy\n"
         f"sys.argv = ['kafkalog', 'dump-log', {str(large)!r}]\n"
-        "main.main()\n"
+        "entry.main()\n"
     )
     for closed in ("<&-", "2>&-", "<&- 2>&-", "<&- >&- 2>&-"):
         done = subprocess.run(

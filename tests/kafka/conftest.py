@@ -1,6 +1,5 @@
 """Marks what needs the real Kafka, and skips it aloud where that is not to be had."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from tests.kafka.change_cases import RealLogs
 from tests.kafka.fuzz_changes import settled_logs
 from tests.kafka.real_kafka import NEWEST, VERSION, NoRealKafka, real_kafka_here
+from tests.support.effort import DIAL
 
 HERE = Path(__file__).parent
 
@@ -37,9 +37,8 @@ def real_logs(real_kafka):
 
 @pytest.fixture(scope="session")
 def settled(real_logs, corpus, tmp_path_factory):
-    """The logs that random changes and appends start from; more of them for KAFKALOG_TEST_CHANGE_CASES."""
-    count = int(os.environ.get("KAFKALOG_TEST_CHANGE_CASES", "0"))
-    return settled_logs(count, 1, real_logs, corpus, tmp_path_factory.mktemp("settled"))
+    """The logs that random changes and appends start from."""
+    return settled_logs(DIAL.part(200), 1, real_logs, corpus, tmp_path_factory.mktemp("settled"))
 
 
 def kafka_or_skip(version):

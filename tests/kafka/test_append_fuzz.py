@@ -1,9 +1,5 @@
-"""append against the real UnifiedLog as a leader: the same batches give the same files, byte for byte.
+"""append against the real UnifiedLog as a leader: the same batches give the same files, byte for byte."""
 
-The number of cases: KAFKALOG_TEST_APPEND_CASES.
-"""
-
-import os
 from collections import Counter
 
 import pytest
@@ -13,7 +9,7 @@ from tests.support.effort import DIAL
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
-CASES = int(os.environ.get("KAFKALOG_TEST_APPEND_CASES") or DIAL.part(120))
+CASES = DIAL.part(120)
 
 
 def test_append_writes_the_files_of_the_real_log_classes(real_logs, settled, tmp_path, capsys):

@@ -1,9 +1,7 @@
 """roll, retain, truncate and delete-records against the real UnifiedLog: the same files from both.
 
-The number of cases: KAFKALOG_TEST_CHANGE_CASES, `make fuzz-changes` for many.
+`make fuzz-changes` tries many.
 """
-
-import os
 
 import pytest
 
@@ -13,7 +11,7 @@ from tests.support.effort import DIAL
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
-CASES = int(os.environ.get("KAFKALOG_TEST_CHANGE_CASES") or DIAL.part(200))
+CASES = DIAL.part(200)
 
 
 def test_changes_leave_the_files_of_the_real_log_classes(real_logs, settled, tmp_path, capsys):

@@ -1,9 +1,7 @@
 """compact against the real Cleaner: the same files from both.
 
-The number of logs: KAFKALOG_TEST_CLEAN_LOGS, `make fuzz-cleaner` for many.
+`make fuzz-cleaner` tries many.
 """
-
-import os
 
 import pytest
 
@@ -13,7 +11,7 @@ from tests.support.effort import DIAL
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
-LOGS = int(os.environ.get("KAFKALOG_TEST_CLEAN_LOGS") or DIAL.part(20))
+LOGS = DIAL.part(20)
 
 
 def test_compact_leaves_the_files_of_the_real_cleaner(real_kafka, tmp_path, capsys):

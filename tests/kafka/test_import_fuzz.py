@@ -1,9 +1,8 @@
 """Imports of random logs by the real Kafka: its loader changes nothing, dump-log prints the same, consumers get every record.
 
-The number of logs: KAFKALOG_TEST_IMPORT_LOGS, `make fuzz-imports` for many.
+`make fuzz-imports` tries many.
 """
 
-import os
 import shutil
 
 import pytest
@@ -17,7 +16,7 @@ from tests.spark.import_cases import expected, make_case, rows_of, run_case
 from tests.spark.importing import import_into, new_log_dir
 from tests.support.effort import DIAL
 
-LOGS = int(os.environ.get("KAFKALOG_TEST_IMPORT_LOGS") or DIAL.part(60))
+LOGS = DIAL.part(60)
 TOPICS = [f"t{number:02d}" for number in range(10)]
 
 

@@ -1,6 +1,6 @@
 """The source `kafkalog` against Spark's own Kafka source on one broker's topics: the same rows, the same refusals.
 
-The number of sets of options: KAFKALOG_TEST_SPARK_SOURCE_CASES; `python -m tests.kafka.fuzz_spark_source` tries many.
+`make fuzz-spark-source` tries many sets of options.
 """
 
 import os
@@ -19,7 +19,7 @@ from tests.support.effort import DIAL
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("broker")]
 
 ROOT = Path(__file__).parents[2]
-CASES = int(os.environ.get("KAFKALOG_TEST_SPARK_SOURCE_CASES") or max(12, DIAL.part(48)))
+CASES = max(12, DIAL.part(48))
 
 
 @pytest.mark.full

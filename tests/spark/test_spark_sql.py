@@ -161,7 +161,7 @@ def of_the_core(log, isolation):
 
 
 @pytest.mark.full
-@pytest.mark.filterwarnings("ignore::kafkalog_cli.ops.log_warning.LogWarning")
+@pytest.mark.filterwarnings("ignore::kafkalog_cli.LogWarning")
 def test_every_kind_of_log_of_the_corpus(every_log):
     """Counts and sums; the counts alone, which are made of headers, are the same."""
     wanted = {one.topic: of_the_core(one, "read_uncommitted") for one in kl.open(every_log)}

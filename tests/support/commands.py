@@ -9,9 +9,12 @@ import stat
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.support.product import COMMANDS, Environment, run
+
+ROOT = Path(__file__).parents[2]
 
 
 class Ran(NamedTuple):
@@ -20,6 +23,25 @@ class Ran(NamedTuple):
     code: int
     out: str
     err: str
+
+
+WITH_MODULES = """
+import json, runpy, sys
+try:
+    runpy.run_module("kafkalog_cli", run_name="__main__")
+except SystemExit as end:
+    code = end.code
+print("\\n" + json.dumps([code or 0, [*sys.modules]]))
+"""
+
+
+def loaded_modules(*argv):
+    """The exit code of a command line in a process of its own, what it prints, and the modules that it has imported."""
+    command = [sys.executable, "-c", WITH_MODULES, *map(str, argv)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=True)
+    printed, _, last = done.stdout.rstrip("\n").rpartition("\n")
+    code, modules = json.loads(last)
+    return code, printed, set(modules)
 
 
 class Terminal(io.BytesIO):

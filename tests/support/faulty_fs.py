@@ -1,6 +1,6 @@
 """A disk for tests: files in memory or real ones, with faults that are put in by name and must fire.
 
-Only what `kafkalog_cli.disk.fs.Filesystem` promises is used, so nothing in the program knows of it.
+Only what the product's Filesystem promises is used, so nothing in the program knows of it.
 """
 
 from __future__ import annotations

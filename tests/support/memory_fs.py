@@ -3,8 +3,8 @@
 Content of a file, its attributes and each name in a directory have a durable and a cached state; only `sync` and
 `sync_directory` make the cached one durable. `image(survival)` is a disk as it is found after a cut. Changes of
 names may survive in any order, but a rename within a directory is one change. Between two directories it is two
-changes: nothing says that both survive. Everything that
-`kafkalog_cli.disk.fs.WritableFilesystem` promises is there, but for symbolic links.
+changes: nothing says that both survive. Everything that the
+product's WritableFilesystem promises is there, but for symbolic links.
 """
 
 from __future__ import annotations

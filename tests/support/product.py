@@ -10,6 +10,8 @@ names below to run a command, to read a log (`tests.support.naive_reader`) or to
 
 # ruff: noqa: E402, F401, I001 the names are for other files, in the order of their purposes
 
+import sys
+
 # One command line in this process, with its streams, disk and clock.
 from kafkalog_cli import __main__ as entry
 from kafkalog_cli.cli import app
@@ -154,3 +156,11 @@ def replace_point(monkeypatch, name, make):
     """Put what `make` makes of a function in its place for the time of a test."""
     of, attribute = _POINTS[name]
     monkeypatch.setattr(of, attribute, make(getattr(of, attribute)))
+
+
+def hide_pyspark(monkeypatch):
+    """No module can import PySpark for the time of a test, also where it is installed, and none starts it."""
+    for name in [name for name in sys.modules if name.startswith("kafkalog_cli.spark.")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("pyspark", "kafkalog_cli.spark.sessions"):
+        monkeypatch.setitem(sys.modules, name, None)

@@ -1,12 +1,10 @@
 """What a start may import: a small dump must begin at once, --version sooner."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.commands import loaded_modules
 from tests.support.coordinator_logs import commit, commit_key, commits, coordinator_partition_at
 
 ROOT = Path(__file__).parents[2]
@@ -15,15 +13,7 @@ HEAVY = {"numpy", "pyarrow", "rich", "zstandard", "lz4", "cramjam", "snappy", "i
 
 
 def modules_after(*argv):
-    """Top-level modules that one command line leaves imported."""
-    code = (
-        "import sys, json, runpy\n"
-        f"sys.argv = ['kafkalog', *{list(argv)!r}]\n"
-        "try:\n    runpy.run_module('kafkalog_cli', run_name='__main__')\nexcept SystemExit: pass\n"
-        "print('\\n' + json.dumps(sorted(sys.modules)))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    return set(json.loads(done.stdout.splitlines()[-1]))
+    return loaded_modules(*argv)[2]
 
 
 def top_level(modules):

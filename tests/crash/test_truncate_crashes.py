@@ -55,6 +55,20 @@ def end_at(disk, offset):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
+def test_a_power_cut_after_any_call_of_truncate_leaves_before_or_after(writer, fixture, evidence):
+    matrix = WriterMatrix(writer, fixture)
+    found = matrix.images()
+    last = [image for image in found if image.is_over]
+    others = [image for image in found if not image.is_over]
+    chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
+    looked = [*last, *chance.sample(others, min(IMAGES * DIAL.scale, len(others)))]
+    for image in looked:
+        matrix.look(image)
+    evidence("R36", len(looked), len(CASES))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
 def test_truncate_leaves_the_batches_below_the_offset_and_their_index_entries(writer, fixture):
     offset, disk = int(writer.argv[3]), writer.disk(fixture)
     end = end_at(disk, offset)
@@ -75,20 +89,6 @@ def test_truncate_leaves_the_batches_below_the_offset_and_their_index_entries(wr
             assert data == b"".join(entry for entry in entries if int.from_bytes(entry[18:26], "big") < end)
         if name.endswith(".snapshot") and path.startswith(PARTITION):
             assert int(name.partition(".")[0]) <= end
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
-def test_a_power_cut_after_any_call_of_truncate_leaves_before_or_after(writer, fixture, evidence):
-    matrix = WriterMatrix(writer, fixture)
-    found = matrix.images()
-    last = [image for image in found if image.is_over]
-    others = [image for image in found if not image.is_over]
-    chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
-    looked = [*last, *chance.sample(others, min(IMAGES * DIAL.scale, len(others)))]
-    for image in looked:
-        matrix.look(image)
-    evidence("R36", len(looked), len(CASES))
 
 
 @pytest.mark.exhaustive

@@ -6,8 +6,8 @@ before each of 12,000 tests.
 In a new clone, all workers would compile the asserts of all files, 12 s of CPU each. So each of them imports another part of the files first,
 and keeps their byte code for the others.
 
-Groups are handed out first, as they start brokers and Spark, which take long; the others follow by their number of tests. So no worker
-has a long group left when the others have ended. The tests with Spark are two groups, by file: as one they take longer than all others
+Groups are handed out first, as they start brokers and Spark, which take long, and so are LONG_FILES; the others follow by their number of
+tests. So no worker has a long group left when the others have ended. The tests with Spark are two groups, by file: as one they take longer than all others
 together, and as more they start more sessions.
 """
 
@@ -21,6 +21,14 @@ from importlib import import_module
 import pytest
 
 SPARK_GROUPS = 2
+LONG_FILES = {
+    "tests/kafka/test_other_users_live.py",
+    "tests/crash/test_planted_bugs.py",
+    "tests/crash/test_killed.py",
+    "tests/damage/test_large_records.py",
+    "tests/unit/test_native_library.py",
+}
+"""Each has a few tests that take 10 to 40 s in all: at the end, the other workers would wait for it."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -37,9 +45,11 @@ def pytest_xdist_make_scheduler(config, log):
             return file if group == nodeid else group
 
         def _assign_work_unit(self, node):
-            longest = max(self.workqueue, key=lambda scope: (not scope.endswith(".py"), len(self.workqueue[scope])))
-            self.workqueue.move_to_end(longest, last=False)
+            self.workqueue.move_to_end(max(self.workqueue, key=self._weight), last=False)
             super()._assign_work_unit(node)
+
+        def _weight(self, scope):
+            return not scope.endswith(".py") or scope in LONG_FILES, len(self.workqueue[scope])
 
     return ByFile(config, log)
 

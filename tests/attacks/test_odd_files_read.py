@@ -380,7 +380,7 @@ def test_readers_follow_no_file_that_is_swapped_while_they_read(both, turn, name
 
 
 @pytest.mark.full
-def test_a_partition_of_many_entries(both, evidence):
+def test_commands_on_a_partition_of_many_entries_end_soon(both, evidence):
     """3,000 names in one directory, 100,000 with `make test-attacks`: each command ends, and soon."""
     partition = both / "ld" / PARTITION
     count = 100_000 if DIAL.scale > 1 else 3_000

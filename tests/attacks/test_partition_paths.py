@@ -150,7 +150,7 @@ NAMELESS = {
 
 @pytest.mark.parametrize("path", HERE)
 @pytest.mark.parametrize("command", NAMELESS)
-def test_a_partition_without_a_name_in_its_path(place, monkeypatch, command, path):
+def test_a_change_of_a_partition_without_a_name_in_its_path_is_undone(place, monkeypatch, command, path):
     """Given from inside: records of runs have its name, so that undo finds them and restores the marker."""
     (place / "ld" / f"{NAME}-0" / "sub").mkdir()
     monkeypatch.chdir(place / "ld" / f"{NAME}-0")

@@ -165,7 +165,7 @@ def test_a_file_as_the_directory_of_runs(partition):
     assert findings(partition)[0] == 0
 
 
-def test_a_file_of_kafka_07_beside_a_log(partition):
+def test_a_file_of_kafka_07_beside_a_log_is_unknown_and_removable(partition):
     """No broker reads it, so the log is what its other files say."""
     (partition / f"{100:020}.kafka").write_bytes(b"\0" * 10)
     code, found = findings(partition)
@@ -176,7 +176,7 @@ def test_a_file_of_kafka_07_beside_a_log(partition):
     assert kafkalog("retain", partition, "--config", "retention.ms=1", "--config", "cleanup.policy=delete").code == 0
 
 
-def test_a_link_as_the_only_file(tmp_path):
+def test_a_link_as_the_only_file_is_removed_by_the_printed_step(tmp_path):
     """After the advised step the directory has no file of Kafka, so no step asks for another look."""
     folder = tmp_path / "log" / "t-0"
     folder.mkdir(parents=True)
@@ -190,7 +190,7 @@ def test_a_link_as_the_only_file(tmp_path):
     assert kafkalog("verify", folder).code == 10
 
 
-def test_a_link_as_the_only_file_below_a_log_directory(tmp_path):
+def test_a_link_as_the_only_file_is_found_below_a_log_directory(tmp_path):
     """`verify` finds the partition there by its name, and the steps go on."""
     folder = tmp_path / "log" / "t-0"
     folder.mkdir(parents=True)

@@ -107,7 +107,7 @@ def test_a_link_of_an_unfinished_cleaning_is_moved_away_first(place, command, na
 
 @pytest.mark.parametrize("command", ["roll", "recover", "recover --like-broker", "truncate --to 1 --single-replica"])
 @pytest.mark.parametrize("files", [(), ("meta.properties",), ("notes.txt",)])
-def test_a_link_named_like_a_partition(tmp_path, monkeypatch, command, files):
+def test_a_writer_refuses_a_foreign_link_named_like_a_partition(tmp_path, monkeypatch, command, files):
     """`roll` advised a `recover` that is refused for it. The step that is printed ends the refusals."""
     monkeypatch.chdir(tmp_path)
     folder, log_dir = tmp_path / "folder", tmp_path / "log"

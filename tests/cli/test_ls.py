@@ -106,7 +106,7 @@ def test_a_broker_that_runs_is_named(log_dir):
         holder.stdin.close()
 
 
-def test_a_thousand_partitions_without_anything_heavy(tmp_path):
+def test_ls_of_a_thousand_partitions_imports_nothing_heavy(tmp_path):
     """A listing must begin at once: neither numpy nor rich is imported for a pipe."""
     copied = shutil.copytree(EXAMPLE / "mixed-0", tmp_path / "copied")  # links of one file system only
     for number in range(1000):

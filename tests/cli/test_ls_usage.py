@@ -289,7 +289,7 @@ def test_ls_calls_a_damaged_log_unknown_and_counts_the_others(corpus, tmp_path):
 # -- several directories, bad input
 
 
-def test_a_topic_in_several_log_directories_and_a_path_given_twice(tmp_path):
+def test_a_topic_in_several_log_directories_is_listed_once_with_each_directory(tmp_path):
     one, two = (tmp_path / name for name in ("one", "two"))
     shutil.copytree(EXAMPLE, one)
     two.mkdir()
@@ -332,7 +332,7 @@ def test_configured_values_do_not_stop_other_listings(data, monkeypatch, tmp_pat
     assert kafkalog("ls", data, "--segments", "--sort", "size")[0] == 2
 
 
-def test_only_controllers_free_space_of_the_metadata_log(data):
+def test_ls_counts_no_freeable_bytes_of_the_metadata_log(data):
     _, found, _ = objects(data, "--freeable", *LATER)
     (metadata,) = (each for each in found["partition"] if each["topic"] == "__cluster_metadata")
     assert metadata["freeable"]["retention_bytes"] == metadata["freeable"]["compaction_bytes"] == 0

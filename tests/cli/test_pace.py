@@ -246,7 +246,7 @@ def test_the_time_budget_ends_between_partitions(tmp_path, done):
     assert_clean(root, NAMES)
 
 
-def test_the_time_budget_with_several_at_a_time(tmp_path):
+def test_a_time_budget_finishes_the_partitions_in_progress(tmp_path):
     """What was begun is finished."""
     root = log_directory(tmp_path / "log")
     clock = Clock()

@@ -141,7 +141,7 @@ def lonely(path):
     return everything(path)
 
 
-def test_a_segment_among_files_of_others(corpus, tmp_path):
+def test_a_segment_among_files_of_others_is_not_damaged_by_them(corpus, tmp_path):
     """`verify` reported corruption and named every file; `recover` would have removed indexes and `.deleted` files."""
     place = tmp_path / "tmp"
     writable_copy(corpus / "txn" / "data" / "idem-0", place)

@@ -204,7 +204,7 @@ def test_segments_that_hold_the_same_records():
     assert "out of order" in err
 
 
-def test_a_time_in_a_batch_with_offsets_of_a_later_segment():
+def test_read_from_a_time_in_a_batch_with_offsets_of_a_later_segment_begins_there():
     """The batch is not read: the first record that is so late comes in that segment."""
     late = BASE_TIME_MS + 60_000
     first = batch_v2([R(0, BASE_TIME_MS)]) + batch_v2([R(60, late)])

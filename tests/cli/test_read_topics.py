@@ -164,7 +164,7 @@ def test_a_format_escapes_contents_on_a_terminal_only():
     assert shown == "\\x07k|\\x1b[2J\ufffd|\\x1bh=\\r|\\x00\\x00\\x00\\x05\n"
 
 
-def test_a_large_record_in_a_format():
+def test_a_large_record_is_printed_whole_in_a_format():
     value = b"x\xc3\xa9" * 500_000
     files = {path(0): batch_v2([R(0, BASE_TIME_MS, b"k", value, ((b"h", value),)), R(1, BASE_TIME_MS, None, None)], 4)}
     wanted = b"k|" + value + b"|h=" + value + b"\n||\n"

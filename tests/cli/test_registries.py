@@ -62,7 +62,7 @@ def test_sql_says_what_it_has_not_decoded(raw, select):
     )
 
 
-def test_apicurio_in_headers_and_with_ids_of_eight_bytes(tmp_path):
+def test_apicurio_ids_in_headers_and_of_eight_bytes_are_decoded(tmp_path):
     log(tmp_path / "_schemas-0", row("users-value", 1, 13, USER))
     users = log(
         tmp_path / "users-0", (b"a", N1, (b"apicurio.value.globalId", struct.pack(">q", 13))),

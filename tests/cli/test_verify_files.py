@@ -39,7 +39,7 @@ def test_verify_of_each_file_of_a_partition_alone_finds_what_verify_of_the_parti
 
 
 @pytest.mark.parametrize("name", ROOT_FILES)
-def test_a_damaged_root_file_alone(log_dir, name):
+def test_verify_of_a_damaged_root_file_alone_finds_its_damage(log_dir, name):
     (log_dir / name).write_bytes(b"version=7\n")
     code, lines, errors = objects(log_dir / name)
     assert not errors
@@ -49,7 +49,7 @@ def test_a_damaged_root_file_alone(log_dir, name):
 
 @pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata"])
 @pytest.mark.parametrize("level", ["quick", "normal", "deep"])
-def test_a_damaged_small_file_alone(log_dir, name, level):
+def test_verify_of_a_damaged_small_file_alone_finds_its_damage(log_dir, name, level):
     path = log_dir / "crash-torn-0" / name
     path.write_bytes(b"\xff\0")
     code, lines, _ = objects(path, "--level", level)

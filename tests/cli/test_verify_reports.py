@@ -196,7 +196,7 @@ def test_a_relative_path_stays_relative(odd, monkeypatch):
     assert uri.startswith("topic-0/")
 
 
-def test_files_beside_the_text(corpus, tmp_path, junit_schemas, sarif_schema):
+def test_verify_writes_reports_beside_its_text(corpus, tmp_path, junit_schemas, sarif_schema):
     case = corpus / "crash-torn" / "before"
     code, text, _ = verify(case)
     old = tmp_path / "old.sarif"

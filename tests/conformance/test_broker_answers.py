@@ -136,7 +136,7 @@ def test_zeros_behind_the_entries_of_a_clean_log_are_entries_to_a_broker(root):
     assert by_time(root, 10) == (1, 3)
 
 
-def test_the_largest_timestamp_of_a_short_time_index(root):
+def test_the_largest_timestamp_of_a_short_time_index_is_read_from_the_log(root):
     segment(root, 0, [0, 90, 20])
     segment(root, 3, [30, 40])
     assert largest(root) == (1, "same")

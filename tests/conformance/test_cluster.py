@@ -202,7 +202,7 @@ def test_an_earlier_state_is_not_compared_with_the_partitions_of_now(data):
     assert not early.misplaced
 
 
-def test_a_directory_of_zookeeper_s_time(data):
+def test_cluster_of_a_directory_of_zookeeper_s_time_has_its_brokers_and_partitions(data):
     shutil.rmtree(data / "__cluster_metadata-0")
     (data / "meta.properties").write_text("version=0\nbroker.id=4\ncluster.id=abc\n")
     (data / "replication-offset-checkpoint").write_text("0\n1\na 0 17\n")

@@ -191,7 +191,7 @@ LINES = [line.split("\t") for line in (FIXTURES / "broker_lines.tsv").read_text(
 PARTITION = re.compile(r"\b([A-Za-z_]+(?:-[a-z]+)*-\d)(?=[/,\]. :])")
 
 
-def test_the_lines_of_many_pages():
+def test_recorded_broker_lines_cover_many_pages():
     assert len(LINES) >= 40
     assert len({slug for slug, _, _ in LINES}) >= 28
 

@@ -335,7 +335,7 @@ def test_a_history_has_a_verdict_on_each_step_back(tmp_path):
     assert kafkalog("groups", tmp_path, "--history", "--group", "h")[0] == 10
 
 
-def test_a_history_of_transactions(tmp_path):
+def test_the_history_of_a_group_has_a_verdict_for_each_transaction(tmp_path):
     def in_transaction(at, offset, producer):
         return batch_v2([R(at, NOON, commit_key("g"), commit(offset))], producer=(producer, 0, 0), bits=TRANSACTIONAL)
 
@@ -351,7 +351,7 @@ def test_a_history_of_transactions(tmp_path):
     ]  # fmt: skip
 
 
-def test_the_history_of_a_real_broker(corpus):
+def test_the_history_of_a_real_brokers_groups_ends_at_their_offsets(corpus):
     code, out, _ = kafkalog("groups", corpus / "internal" / "data", "--history", "--format", "json")
     *found, _ = map(json.loads, out.splitlines())
     last = {

@@ -144,7 +144,7 @@ def test_runs_are_not_data(log_dir):
     assert (partition.runs, partition.bytes["log"]) == ([{"name": "2026-run"}], 0)
 
 
-def test_stray_and_future_directories(log_dir):
+def test_listing_names_the_kind_of_stray_and_future_directories(log_dir):
     for kind in ("stray", "future", "delete"):
         write(log_dir / f"t-1.0123456789abcdef0123456789abcdef-{kind}", {"00000000000000000000.log": b""})
     assert [p.directory_kind for p in listing(log_dir).partitions] == ["partition", "delete", "future", "stray"]

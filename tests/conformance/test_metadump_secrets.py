@@ -151,7 +151,7 @@ def test_a_record_of_a_later_kafka_gives_nothing_away(tmp_path):
         assert b"mallory" not in raw
 
 
-def test_the_quota_of_a_client_in_the_other_topics(tmp_path):
+def test_metadump_fills_values_of_other_topics_that_look_like_credentials(tmp_path):
     """Keys and values of topics that are not Kafka's are filler, also where they look like its records."""
     place = tmp_path / "logs" / "orders-0"
     place.mkdir(parents=True)

@@ -172,7 +172,7 @@ def test_transactions_reports_damage_and_escapes_control_characters(tmp_path):
 
 
 @pytest.mark.parametrize("case", ["internal", "txn"])
-def test_transactions_of_a_real_broker(corpus, case):
+def test_transactions_of_a_real_broker_are_those_that_its_clients_left(corpus, case):
     """What the clients did there is in the case's how.txt: one transaction was left open."""
     code, ids, logs = found_in(corpus / case / "data")
     validators = {

@@ -194,7 +194,7 @@ def test_short_reads_of_the_operating_system_change_nothing(tmp_path, monkeypatc
     assert max(given) == most_bytes
 
 
-def test_an_unreadable_range_of_a_seven_file():
+def test_dump_log_reads_around_an_unreadable_range_of_a_file_of_07():
     log = log_seven(0, 400)
     path = "/t-0/00000000000000000000.kafka"
     disk = FaultyFilesystem({path: log.data})

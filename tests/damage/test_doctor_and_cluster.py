@@ -102,7 +102,7 @@ def test_doctor_inspect_and_cluster_stay_within_the_memory_limit_at_bombs_and_hu
 
 
 @pytest.mark.full
-def test_a_batch_of_metadata_that_claims_too_much(tmp_path):
+def test_a_metadata_batch_that_claims_too_much_costs_no_memory(tmp_path):
     """Arrays with 2**31 - 1 elements, strings of 2 GiB, records of counts that are not there."""
     place = log_dir(tmp_path / "logs")
     for claim in (b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x80\x08"):

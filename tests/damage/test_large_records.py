@@ -30,7 +30,7 @@ BOMBS = {
 @pytest.mark.exhaustive
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux")
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_record_of_the_largest_size_in_every_output(bomb, tmp_path):
+def test_a_record_of_the_largest_size_stays_within_the_memory_limit_in_every_output(bomb, tmp_path):
     partition = tmp_path / "t-0"
     partition.mkdir()
     make, commands = BOMBS[bomb]

@@ -209,7 +209,7 @@ def test_salvage_of_an_unreadable_end(tmp_path):
     assert len(offsets_in(tmp_path / "out" / "t-0")) == 60 + first
 
 
-def test_salvage_without_its_metadata(corpus, tmp_path):
+def test_salvage_copies_records_without_unreadable_metadata(corpus, tmp_path):
     source = tmp_path / "clean-asis-0"
     shutil.copytree(corpus / "clean-asis" / "before" / "clean-asis-0", source)
     code, (result, _), _ = recover(

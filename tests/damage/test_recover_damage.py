@@ -85,7 +85,7 @@ def test_recover_of_a_log_with_zeros_from_any_byte_on_keeps_the_whole_batches_be
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
-def test_a_zeroed_header_and_the_batches_behind_it(log, evidence):
+def test_recover_cuts_at_a_zeroed_header_and_salvage_keeps_the_batches_after_it(log, evidence):
     for entry, (start, end) in enumerate(pairwise(log.starts)):
         size = min(HEADER_BYTES, end - start)
         data = log.data[:start] + bytes(size) + log.data[start + size :]

@@ -256,7 +256,7 @@ def test_recover_keeps_the_good_records_before_every_cut_and_zeroed_tail(tmp_pat
             assert not plan(directory, "--config", "index.interval.bytes=100").has_work, cut
 
 
-def test_a_bad_last_message_of_old_logs(tmp_path):
+def test_recover_cuts_a_bad_last_message_of_old_logs(tmp_path):
     """v1 has a CRC in each message."""
     directory = tmp_path / "old-0"
     directory.mkdir()

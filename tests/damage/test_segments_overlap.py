@@ -88,7 +88,7 @@ def test_segments_under_other_names(tmp_path, names, magic, codec):
 @pytest.mark.parametrize(
     "data", [b"", bytes(40), b"version: -1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ", b"version: 0\ntopic_id: x"]
 )
-def test_a_salvage_beside_a_damaged_topic_id(tmp_path, data):
+def test_salvage_copies_records_without_a_damaged_topic_id(tmp_path, data):
     """A broker does not load the log with such a file: the records are copied without it, and the output says so."""
     folder = log_directory(tmp_path, (20, 0, 10))
     (folder / "partition.metadata").write_bytes(data)

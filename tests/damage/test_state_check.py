@@ -146,7 +146,7 @@ def test_transactions_are_followed_through_the_log(log, entries, details):
     assert report.exit_code == (4 if any(details) else 0)
 
 
-def test_a_transaction_index_without_log_of_another_version_and_cut_off():
+def test_a_transaction_index_without_log_of_another_version_or_cut_off_is_reported():
     entry = ABORTED.pack(0, 7, 0, 1, 2)
     orphan = reports({"/t-0/00.txnindex": entry}, "/t-0")["/t-0/00.txnindex"]
     assert (verdicts(orphan), orphan.exit_code) == (["unverified"], 3)

@@ -67,7 +67,7 @@ def test_a_pipe_that_was_closed_before_is_quiet(large, command):
     assert errors in (["0"], ["3"])
 
 
-def test_closed_pipes_on_both_streams(large):
+def test_closed_pipes_on_both_streams_leave_no_traceback(large):
     done = shell(
         f"{{ sleep 0.2; {KAFKALOG} dump-log --files {large},gone 2>&1; echo $? >&3; }} 3>&1 1>&0 | true",
         stdin=subprocess.DEVNULL,
@@ -121,7 +121,7 @@ def test_a_writer_goes_on_where_its_output_has_no_room(streams, tmp_path):
         assert done.stderr == f"kafkalog: {told}\n"
 
 
-def test_a_full_disk_for_messages_only(large):
+def test_a_full_disk_for_messages_only_ends_a_dump_with_an_error(large):
     done = shell(f"{KAFKALOG} dump-log --files {large},gone.log 2> /dev/full")
     assert done.returncode in (ExitCode.FAILURE, ExitCode.NO_SPACE)
     assert done.stdout.startswith("Dumping ")
@@ -187,7 +187,7 @@ def test_an_interruption_is_130_without_a_traceback(large, options):
     assert len(errors.splitlines()) <= 1
 
 
-def test_interruptions_at_any_time(large):
+def test_an_interrupted_dump_ends_without_a_traceback_at_any_time(large):
     """From the entry point on; before it Python itself prints where it was, or loses the interruption in a callback."""
     for delay_ms in (40, 60, 80, 120, 180, 300):
         with long_dump(large, "--print-data-log", stdout=subprocess.DEVNULL) as running:
@@ -252,7 +252,7 @@ def test_an_unwritable_home_and_cache_do_not_matter(large, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_dump_without_any_terminal_or_locale(large):
+def test_a_dump_is_printed_without_any_terminal_or_locale(large):
     done = shell(f"{KAFKALOG} dump-log --print-data-log {large}", env={"LC_ALL": "C", "PATH": os.environ["PATH"]})
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"payload: [0-9a-f ]+\n", done.stdout)

@@ -111,7 +111,7 @@ def test_verify_finds_a_record_with_wrong_lengths(lie, codec):
     assert kinds_in(FIRST + lying + good(3), **EPOCHS) == {"invalid-record"}
 
 
-def test_records_outside_of_their_batch_or_out_of_order():
+def test_records_outside_of_their_batch_or_out_of_order_are_found():
     for deltas, delta in (((0, 5), 1), ((1, 0), 1), ((0, 0), 1), ((-1, 0), 1), ((0, 1 << 30), 1)):
         lying = batch(1, [record(at, b"k", b"v") for at in deltas], delta=delta, max_ms=START_MS)
         assert kinds_in(FIRST + lying + good(3), **EPOCHS) == {"record-offset"}, deltas
@@ -142,13 +142,13 @@ def test_verify_finds_a_batch_with_a_negative_base_offset(level, base, before):
     assert [one.position for one in found if one.severity == "corruption"] == [len(before) * len(FIRST)]
 
 
-def test_offsets_below_the_base_offset():
+def test_offsets_below_the_base_offset_of_a_segment_are_found():
     name = f"{10:020}.log"
     found = found_in({name: good(5) + good(11), **EPOCHS})
     assert "offset-outside-segment" in {one.kind for one in found}
 
 
-def test_a_last_offset_that_overflows_32_bits():
+def test_a_last_offset_that_overflows_32_bits_is_found():
     for delta in (INT32, -1, -(1 << 31)):
         lying = batch(1, [record(0, b"k", b"v")], delta=delta, max_ms=START_MS)
         assert kinds_in(FIRST + lying, **EPOCHS), delta
@@ -290,7 +290,9 @@ def test_verify_finds_a_length_below_minus_1(place: str, size: int, codec: int) 
         (varint(-2) + varint(0), {"invalid-record": "record 1 of 4: Invalid negative header key size -2"}),
     ],
 )  # fmt: skip
-def test_lengths_in_headers_below_null(sizes: bytes, told: dict[str, str], codec: int) -> None:
+def test_negative_lengths_in_headers_are_reported_as_javas_consumer_takes_them(
+    sizes: bytes, told: dict[str, str], codec: int
+) -> None:
     """Java's consumer takes the value of a header as null, and refuses a header without a key."""
     odd = b"\0" + varint(0) + b"%c\x02k\x02v" + varint(2) + b"\x02a\x02b" + sizes
     records = [record(0, b"a", b"b"), *(varint(len(odd) - 1) + odd % (2 * at) for at in (1, 2)), record(3, None, None)]

@@ -159,7 +159,7 @@ def test_a_damaged_metadata_log_is_not_believed(disk, tmp_path):
                " `mv -nT {folder} {away}`. The broker replicates the partition when it starts"),
     ],
 )  # fmt: skip
-def test_the_next_step_of_damage_before_valid_batches(disk, tmp_path, isr, step):
+def test_the_next_step_of_damage_before_valid_batches_depends_on_the_in_sync_replicas(disk, tmp_path, isr, step):
     folder = partition(disk)
     path = folder / f"{0:020}.log"
     data = bytearray(path.read_bytes())
@@ -174,7 +174,7 @@ def test_the_next_step_of_damage_before_valid_batches(disk, tmp_path, isr, step)
 # ---- several directories
 
 
-def test_a_partition_in_two_directories_of_a_broker(tmp_path):
+def test_a_partition_in_two_directories_of_a_broker_is_found_in_both(tmp_path):
     one, two = log_dir(tmp_path / "one"), log_dir(tmp_path / "two", directory=2)
     partition(one)
     partition(two)
@@ -260,7 +260,7 @@ def test_the_directories_of_two_brokers_hold_replicas(tmp_path):
     assert told(one, two) == []
 
 
-def test_two_directories_with_one_topic_id(disk):
+def test_two_directories_with_one_topic_id_are_found(disk):
     partition(disk)
     partition(disk, "other-0")
     partition(disk, "third-1")
@@ -295,7 +295,7 @@ def test_verify_reports_two_log_directories_with_one_directory_id(tmp_path):
 # ---- the root
 
 
-def test_damaged_files_at_the_root(disk):
+def test_damaged_files_at_the_root_are_found(disk):
     partition(disk)
     (disk / "recovery-point-offset-checkpoint").write_text("0\n1\nnonsense\n")
     (disk / "replication-offset-checkpoint").write_text("0\n2\ntopic 0 3\ntopic 0 4\n")

@@ -193,7 +193,7 @@ def test_no_damage_before_the_last_segment_is_a_tail(log):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", [log for log in LOGS if log.is_v07], **ids)
-def test_truncations_and_zeros_in_logs_of_seven(log):
+def test_verify_finds_truncations_and_zeros_in_logs_of_07(log):
     """A message without payload is 9 bytes: what is left of one may look like another, so only the class is asked."""
     for cut in sorted({*range(0, len(log.data), 5), *log.starts}):
         found = damage_of(verified({log.file_name: log.data[:cut]}))

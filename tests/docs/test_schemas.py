@@ -41,14 +41,14 @@ def test_recorded_answers_are_as_their_schemas_say(case):
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
 @pytest.mark.parametrize("redact", ["keys,values,headers", "keys=len,values,headers=hash", None])
-def test_records_and_batches_of_every_generation(log, redact):
+def test_json_of_records_and_batches_of_every_generation_satisfies_its_schema(log, redact):
     path = f"/logs/orders-3/{0:020}.{'kafka' if log.is_v07 else 'log'}"
     more = () if redact is None else ("--redact", redact)
     _, out, _ = lines_of("dump-log", path, *more, fs=FaultyFilesystem({path: log.data}))
     assert check(out) == {"kafkalog.record/1", "kafkalog.batch/1", "kafkalog.summary/1"}
 
 
-def test_one_file_for_each_name_in_the_code():
+def test_each_schema_name_in_the_code_has_one_file():
     sources = [path.read_text() for path in (ROOT / "kafkalog_cli").rglob("*.py")]
     named = {name for source in sources for name in NAME.findall(source)}
     assert named == set(SCHEMAS)
@@ -100,7 +100,7 @@ def test_json_of_each_writer_fits_its_schema(corpus, tmp_path, dry_run):
 
 
 @pytest.mark.parametrize("name", [".kafkalog-clean-shutdown", ".kafkalog-import"])
-def test_files_of_kafkalog_in_a_log_directory(tmp_path, name):
+def test_json_of_kafkalogs_own_files_satisfies_its_schema(tmp_path, name):
     (tmp_path / name).write_bytes(b"")
     code, out, _ = lines_of("ls", str(tmp_path / name))
     assert (code, check(out)) == (0, {"kafkalog.file/1", "kafkalog.summary/1"})

@@ -224,7 +224,7 @@ def test_duckdb_writes_rows_to_parquet(shop, tmp_path):
     assert sql(shop, "select 1", "--output", shop / "new.parquet")[0] == 14
 
 
-def test_rows_beyond_the_limit(shop):
+def test_rows_beyond_the_limit_are_left_out_with_a_warning(shop):
     code, out, err = sql(shop, 'select "offset" n from orders order by 1', "--max-rows", "2")
     assert (code, out.split(), "more than these 2 rows" in err) == (0, ["n", "0", "1"], True)
 

@@ -77,7 +77,7 @@ def test_codecs_and_kafka_decompress_what_the_other_compressed(packed):
         assert decompress(codec, data, magic=magic, limits=Limits()) == sample, key[:3]
 
 
-def test_the_framing_of_snappy_and_zstd(packed):
+def test_the_framing_of_snappy_and_zstd_is_that_of_kafka(packed):
     """Which matches they choose changes with the version of the library; what is around them does not."""
     for key, data in packed.items():
         codec, _, _, sample = key

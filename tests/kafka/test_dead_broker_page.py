@@ -55,7 +55,7 @@ def wait_for_start(server, log):
         time.sleep(0.2)
 
 
-def test_from_a_dead_disk_to_a_broker(place):
+def test_the_page_of_the_dead_broker_leads_to_a_broker_that_serves_its_records(place):
     run_ids = {}
     for example in examples_of("dead-broker.md", PAGE):
         printed = printed_by(example, run_ids)

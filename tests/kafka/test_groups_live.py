@@ -147,7 +147,7 @@ def stopped(newest_kafka, tmp_path_factory):
     return one.data, said
 
 
-def test_offsets_and_lag_of_each_partition(stopped):
+def test_groups_prints_the_offsets_and_lags_of_kafkas_tool(stopped):
     data, said = stopped
     real = rows_of(said[GROUPS,])
     ours = rows_of(printed("groups", data))
@@ -167,7 +167,7 @@ def test_start_offsets_and_lag_of_share_groups(stopped):
     assert 0 < int(real["START-OFFSET"]) < 60 - int(real["LAG"])  # records after the start are acknowledged too
 
 
-def test_members_and_their_assignments(stopped):
+def test_groups_prints_the_members_and_assignments_of_kafkas_tool(stopped):
     data, said = stopped
     real = rows_of(said[GROUPS, "--members", "--verbose"])
     ours = {row["CONSUMER-ID"]: row for row in rows_of(printed("groups", data, "--members"))}
@@ -210,7 +210,7 @@ def test_the_transactions_are_of_version_2(stopped):
     assert level["level"] == 2
 
 
-def test_states_epochs_and_partitions_of_the_coordinator(stopped):
+def test_groups_prints_the_states_epochs_and_coordinators_of_kafkas_tool(stopped):
     data, said = stopped
     found = [json.loads(line) for line in printed("groups", data, "--format", "json").splitlines()][:-1]
     ours = {group["group_id"]: group for group in found}
@@ -257,7 +257,7 @@ def table(text):
     return found
 
 
-def test_transactional_ids_and_their_states(stopped):
+def test_transactions_prints_the_ids_and_states_of_kafkas_tool(stopped):
     data, said = stopped
     wanted = {(row["TransactionalId"], int(row["ProducerId"]), row["TransactionState"]) for row in table(said["list"])}
     found = objects(data, "transaction")

@@ -89,7 +89,7 @@ def row_of(key, more, valid=None):
     return [key.name, key.type.name, default, valid_text(key.valid) if valid is None else valid, *more]
 
 
-def test_the_table_of_topic_settings(ask, topic_keys):
+def test_the_table_of_topic_settings_equals_kafkas(ask, topic_keys):
     (real,) = ask([("topic-table",)])
     ours = []
     for _, row in sorted(topic_keys.items()):
@@ -99,7 +99,7 @@ def test_the_table_of_topic_settings(ask, topic_keys):
     assert len(ours) >= 34
 
 
-def test_the_table_of_broker_settings(ask, topic_keys):
+def test_the_table_of_broker_settings_equals_kafkas(ask, topic_keys):
     ours = [behind for row in topic_keys.values() for behind in row.broker_names]
     ours += BROKER_KEYS.values()
     (real,) = ask([("broker-table", *(row.name for row in ours))])

@@ -37,7 +37,7 @@ def as_numbers(part):
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(log=any_logs())
-def test_records_of_every_format(tmp_path_factory, log):
+def test_records_of_every_format_equal_those_of_a_naive_consumer(tmp_path_factory, log):
     found = partition(tmp_path_factory.mktemp("log"), log.data, log.base_offset)
     got = []
     for part in found.records():

@@ -93,7 +93,9 @@ RECORDS = st.lists(
     cuts=st.integers(1, 20),
     chain=st.booleans(),
 )
-def test_the_same_files_as_the_command(tmp_path_factory, records, codec, batch_bytes, cuts, chain):
+def test_append_of_the_library_writes_the_same_files_as_the_command(
+    tmp_path_factory, records, codec, batch_bytes, cuts, chain
+):
     one, other = (empty(tmp_path_factory.mktemp(name)) for name in ("library", "command"))
     data = table(records)
     parts = [part for first in range(0, len(records), cuts) for part in data.slice(first, cuts).to_batches()]

@@ -176,7 +176,7 @@ def test_every_command_has_a_verb_in_the_library():
             assert name in dict(inspect.getmembers(kind, inspect.isfunction))
 
 
-def test_several_paths_and_a_selection(tmp_path):
+def test_recover_takes_several_paths_and_selects_topics_and_partitions(tmp_path):
     place = copies(tmp_path)()
     run = kl.recover([place / "mixed-0", str(place / "mixed-1")], dry_run=True)
     assert [one.plan.path.rpartition("/")[2] for one in run.results] == ["mixed-0", "mixed-1"]

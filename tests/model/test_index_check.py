@@ -266,7 +266,7 @@ def test_entries_behind_an_unused_one_are_corruption_and_a_cut_off_entry_is_not(
     assert verdicts(cut_off) == ["right"]
 
 
-def test_a_closed_segment_whose_time_index_lacks_the_largest_timestamp():
+def test_a_closed_segment_whose_time_index_lacks_the_largest_timestamp_is_reported():
     log, _ = made_log()
     following = {f"{DIRECTORY}/{109:020d}{suffix}": b"" for suffix in (".log", ".index", ".timeindex")}
     report = reports(100, log, b"", b"", more=following)[".timeindex"]

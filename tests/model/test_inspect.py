@@ -79,7 +79,7 @@ def check(one, segments):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_corpus_against_a_decoder_of_everything(corpus, case):
+def test_inspect_of_the_corpus_counts_what_a_decoder_of_everything_counts(corpus, case):
     found, summary, code = inspected(corpus / case)
     assert code == 0
     for name, one in found.items():
@@ -92,7 +92,7 @@ def test_the_corpus_against_a_decoder_of_everything(corpus, case):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(12))
-def test_random_logs_against_a_decoder_of_everything(seed, tmp_path, evidence):
+def test_inspect_of_random_logs_counts_what_a_decoder_of_everything_counts(seed, tmp_path, evidence):
     """With holes between segments and in them."""
     generator, holes, logs_tried = random.Random(seed), 0, 0
     for number in range(6):
@@ -282,7 +282,7 @@ def browse(page, *options):
 
 @pytest.mark.full
 @pytest.mark.skipif(BROWSER is None, reason="no browser is here: apt-get install chromium")
-def test_the_page_in_a_real_browser(corpus, tmp_path):
+def test_the_page_of_inspect_draws_its_table_and_charts_in_a_real_browser(corpus, tmp_path):
     """Its script runs, the table has each partition, and the charts are drawn."""
     page, place = tmp_path / "page.html", tmp_path / "logs"
     shutil.copytree(corpus / "compact-plain2" / "before", place)

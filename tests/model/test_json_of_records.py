@@ -46,7 +46,7 @@ def objects(data, *options, **more):
     return [json.loads(line) for line in lines_of(data, *options, **more)]
 
 
-def test_a_batch_and_its_record_in_full():
+def test_json_of_a_batch_and_its_record_has_every_field():
     data = batch(
         40,
         [record(2, b"k\xff", "wört".encode(), [(b"a", b"1"), (b"a", None), (b"\xfe", b"")], ms=5)],

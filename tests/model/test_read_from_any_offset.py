@@ -21,7 +21,7 @@ def in_two_segments(cut, parts=PARTS):
 
 
 @pytest.mark.parametrize("start", range(15))
-def test_from_any_offset_the_records_of_the_whole_reading_from_there_on(start):
+def test_read_from_any_offset_prints_the_rest_of_the_whole_reading(start):
     """Also from within a transaction, from its marker, and from either side of a segment's name."""
     wanted = [offset for offset in SHOWN if offset >= start]
     assert shown(files(), "--from", str(start))[:3] == (0, wanted, [])

@@ -74,7 +74,7 @@ def counted(segments):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(20))
-def test_random_logs_against_a_decoder_of_everything(seed, evidence):
+def test_stats_of_random_logs_counts_what_a_decoder_of_everything_counts(seed, evidence):
     generator, logs_measured = random.Random(seed), 0
     for _ in range(5):
         files, logs = some_logs(generator, "/logs")

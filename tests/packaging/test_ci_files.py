@@ -107,7 +107,7 @@ def run_action(tmp_path, kafkalog, **inputs):
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("warning", 3), ("corruption", 0), ("never", 0)])
-def test_the_action_on_a_damaged_tail(tmp_path, kafkalog, torn, fail_on, code):
+def test_the_action_annotates_a_damaged_tail_and_writes_its_reports(tmp_path, kafkalog, torn, fail_on, code):
     done = run_action(tmp_path, kafkalog, paths=f"\n  {torn}\n", fail_on=fail_on, junit="j.xml", sarif="s.sarif")
     assert done[0] == code
     assert done[2] == "exit-code=3\n"
@@ -116,7 +116,7 @@ def test_the_action_on_a_damaged_tail(tmp_path, kafkalog, torn, fail_on, code):
     assert json.loads((tmp_path / "s.sarif").read_text())["version"] == "2.1.0"
 
 
-def test_the_action_on_sound_missing_and_wrong_input(tmp_path, kafkalog):
+def test_the_action_ends_with_the_exit_code_of_verify_for_sound_missing_and_wrong_input(tmp_path, kafkalog):
     sound = f"{ROOT}/docs/example/mixed-0\n  {ROOT}/docs/example/mixed-1"
     assert run_action(tmp_path, kafkalog, paths=sound, level="deep")[::2] == (0, "exit-code=0\n")
     assert run_action(tmp_path, kafkalog, paths="/no/such", fail_on="never")[::2] == (10, "exit-code=10\n")

@@ -99,7 +99,7 @@ def test_a_dead_id_is_not_listed_and_an_empty_id_is_refused(log_dir):  # noqa: F
         assert [one["errorCode"] for one in found] == [invalid_request, not_found, not_found, 0]
 
 
-def test_producers_of_the_newest_snapshot_and_of_the_log_after_it(tmp_path):
+def test_describe_producers_answers_with_the_newest_snapshot_and_the_log_after_it(tmp_path):
     (tmp_path / "orders-0").mkdir()
     made = [batch_v2(records(at, 1), producer=(producer, 0, 4)) for at, producer in enumerate((5, 0, -1, 7))]
     write_segment(tmp_path / "orders-0", 0, made)

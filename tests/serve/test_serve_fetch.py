@@ -157,7 +157,7 @@ def test_only_the_first_batch_may_be_too_large(log_dir):
             assert [len(one["records"]) // size for one in found["responses"][0]["partitions"]] == wanted
 
 
-def test_sessions_and_leader_epochs(log_dir):
+def test_fetch_refuses_unknown_sessions_and_fenced_or_newer_leader_epochs(log_dir):
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         assert fetch(client, 0, sessionId=7, sessionEpoch=1)["errorCode"] == SESSION_UNKNOWN
         assert fetch(client, 0, sessionEpoch=0)["sessionId"] == 0
@@ -229,7 +229,7 @@ def test_serve_finds_offsets_by_time_and_special_timestamps(log_dir):
         assert offset(-6, 11) == (0, -1, -1)  # nothing is uploaded, as without tiered storage
 
 
-def test_the_batches_before_a_batch(log_dir):
+def test_served_records_end_before_a_given_batch(log_dir):
     with serving(log_dir) as server:
         part = server.catalog.find("orders", 0).records(0, 30, 1 << 20, first_is_whole=True)
         found = [part.before(lambda batch, at=at: batch.base_offset >= at) for at in (5, 10, 15)]

@@ -85,7 +85,7 @@ def test_unknown_keys_and_versions_end_the_connection(log_dir, key, version):  #
         assert is_well(server)
 
 
-def test_half_requests_and_too_many_connections(log_dir):  # noqa: F811
+def test_serve_closes_idle_half_requests_and_connections_over_its_limit(log_dir):  # noqa: F811
     with serving(log_dir, limits=ServerLimits(connections=3, idle_seconds=1.0)) as server:
         held = [socket.create_connection(server.server.address, SECONDS) for _ in range(3)]
         for client in held:
@@ -242,7 +242,7 @@ def test_random_requests_leave_nothing_behind(log_dir, count, evidence):  # noqa
         evidence("R58", count, 2)
 
 
-def test_requests_that_arrive_together_and_in_parts(log_dir):  # noqa: F811
+def test_requests_that_arrive_together_and_in_parts_are_answered_in_order(log_dir):  # noqa: F811
     """Bytes of the next requests arrive with the first. Each request is answered, in order."""
     frames = [request_frame("DescribeCluster", 0, number, {}) for number in range(5)]
     sent = b"".join(frames)

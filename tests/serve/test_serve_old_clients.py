@@ -191,7 +191,7 @@ def test_a_list_of_offsets_is_cut_at_the_high_watermark(formats):
             assert topic["partitions"][0]["offset"] == (3 if watermark > 3 else -1)
 
 
-def test_a_request_of_0_8_that_looks_like_a_request_of_0_7(server):
+def test_a_request_of_0_8_that_looks_like_one_of_0_7_is_answered_as_0_8(server):
     """Its bytes are those of a MultiFetch of one topic without a name, and 0.7 has no such topic."""
     with KafkaClient(server.server.addresses[1], apis=apis_for_old_clients()) as client:
         assert client.ask("ListOffsets", 1, topics=[]) == {"topics": []}

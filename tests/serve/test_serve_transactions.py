@@ -50,7 +50,7 @@ def test_a_transaction_that_began_after_the_snapshot_and_in_an_earlier_segment(l
 
 
 @pytest.mark.parametrize(("end", "stable", "aborted"), [([], 0, []), ([mark(0, 6, False)], 7, [(0, 0)])])
-def test_batches_that_the_cleaner_emptied(tmp_path, end, stable, aborted):
+def test_batches_that_the_cleaner_emptied_begin_and_end_transactions_as_in_kafka(tmp_path, end, stable, aborted):
     """A transaction begins with a batch without records too, and an empty marker ends none (ProducerAppendInfo)."""
     (tmp_path / "orders-0").mkdir()
     marker = batch_v2([], base=3, last=3, producer=(0, 0, -1), bits=TRANSACTIONAL | CONTROL)

@@ -194,7 +194,7 @@ def test_segments_roll_as_the_topic_wants(tmp_path):
     assert records(new / "orders-0") == records(folder / "orders-0")
 
 
-def test_new_offsets_and_another_codec(tmp_path):
+def test_import_compresses_records_anew_at_new_offsets(tmp_path):
     folder = log_dir(tmp_path / "log", batch_v2([R(5, 1, b"a"), R(9, 2, b"b")], 1))
     export(folder, tmp_path / "out")
     new = new_log_dir(tmp_path / "new")

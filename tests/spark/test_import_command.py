@@ -65,7 +65,7 @@ def test_import_prints_its_plan_and_a_line_for_each_partition(exported, tmp_path
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_same_files_with_spark_and_without(exported, tmp_path):
+def test_import_with_spark_and_without_writes_the_same_files(exported, tmp_path):
     """Both sort the rows by keys first; without --master, nothing of Spark is imported."""
     words = ("--topic", "t", "--partitions", "3", "--prove", "--now", "2023-11-15")
     made = {}

@@ -188,7 +188,7 @@ def test_import_takes_parquet_files_of_several_programs(tmp_path):
     assert [note.message for note in result.notes if note.kind == "columns"] == ["left out: no record has other"]
 
 
-def test_offsets_that_overlap_in_files_of_other_columns(tmp_path):
+def test_files_of_other_columns_are_merged_by_their_overlapping_offsets(tmp_path):
     """What a file has no column for is not known of its records."""
     write(tmp_path / "in" / "a.arrow", {"offset": [1, 3], "timestamp": [5, None]})
     write(tmp_path / "in" / "b.arrow", {"offset": pa.array([2, 4], pa.uint32()), "key": [b"k", None]})

@@ -82,7 +82,7 @@ def test_new_offsets_keep_the_codecs(tmp_path):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("file_format", list(FileFormat))
 @pytest.mark.parametrize("request_", [{"new_offsets": True}, {"partitions": 1}])
-def test_new_offsets_in_the_order_of_the_old_ones(tmp_path, file_format, request_):
+def test_import_gives_new_offsets_in_the_order_of_the_old_ones(tmp_path, file_format, request_):
     """Of files by the day too, where a later record may be of an earlier day: what has a key has an order."""
     day_ms = 86_400_000
     rows = [R(i, BASE_TIME_MS - i % 5 * day_ms, b"k", b"%d" % i) for i in range(40)]

@@ -64,7 +64,7 @@ def test_a_dataframe_of_kl_sql_used_in_many_places_has_all_rows_in_each(sql, sho
     cached.unpersist()
 
 
-def test_a_dataframe_as_a_view_of_its_session(sql, shop, spark):
+def test_a_dataframe_of_kl_sql_becomes_a_view_of_its_session(sql, shop, spark):
     sql(shop, "select offset, value from orders where partition = 0").createOrReplaceTempView("from_the_logs")
     try:
         both = "(select count(*) from from_the_logs where `offset` < 2), (select count(*) from from_the_logs)"
@@ -136,7 +136,7 @@ def test_a_view_of_text_does_not_mean_a_topic_by_chance(sql, shop, spark):
         spark.catalog.dropTempView("orders")
 
 
-def test_a_session_without_our_settings(shop, spark):
+def test_kl_sql_answers_in_a_session_without_our_settings(shop, spark):
     """Views `kafkalog.NAME` need a setting with which Spark starts; nothing else does."""
     from tests.support.product_spark import sql
 

@@ -76,7 +76,7 @@ def test_three_loads_and_a_join_that_spark_doubles(spark, folder):
 
 
 @pytest.mark.full
-def test_a_view_of_sql_used_twice(spark):
+def test_a_view_of_sql_used_twice_has_all_rows_in_each_use(spark):
     of_each = (
         "select partition, count(*) n from mixed where partition = 0 and `offset` < 5 group by 1"
         " union all select partition, count(*) from mixed where partition = 1 and `offset` < 7 group by 1"

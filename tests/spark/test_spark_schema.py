@@ -22,7 +22,7 @@ def test_equal_rows_with_headers_are_not_counted():
         columns_named(["_records", "headers"])
 
 
-def test_the_columns_of_sparks_kafka_source():
+def test_the_data_source_has_the_columns_of_sparks_kafka_source():
     assert source("x").schema().simpleString() == KAFKA + ">"
     headers = ",headers:array<struct<key:string,value:binary>>"
     assert source("x", includeHeaders="true").schema().simpleString() == KAFKA + headers + ">"

@@ -48,7 +48,7 @@ def test_a_spark_session_has_the_rows_of_the_library(spark, every_log):
     assert found.num_rows == of_the_core > 1000
 
 
-def test_sql_and_no_timestamp(spark, tmp_path):
+def test_sql_gives_one_millisecond_before_1970_for_a_missing_timestamp(spark, tmp_path):
     (tmp_path / "orders-0").mkdir()
     data = batch_v2([R(0, -1, b"k", b"v", ((b"h", None),)), R(1, BASE_TIME_MS, None, b"")])
     (tmp_path / "orders-0" / f"{0:020d}.log").write_bytes(data)

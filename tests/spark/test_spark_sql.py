@@ -162,7 +162,7 @@ def of_the_core(log, isolation):
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore::kafkalog_cli.LogWarning")
-def test_every_kind_of_log_of_the_corpus(every_log):
+def test_sql_sums_the_records_of_every_kind_of_log_of_the_corpus(every_log):
     """Counts and sums; the counts alone, which are made of headers, are the same."""
     wanted = {one.topic: of_the_core(one, "read_uncommitted") for one in kl.open(every_log)}
     sums = "coalesce(sum(length(key)), 0), coalesce(sum(length(value)), 0), coalesce(sum(offset), 0)"

@@ -126,7 +126,7 @@ def test_a_bad_record_of_a_later_part_is_named_by_its_number(column, message):
         list(ArrowReader(0).records(parts))
 
 
-def test_the_origin_of_epoch_0_and_of_a_batch_without_a_codec():
+def test_epoch_0_and_a_null_codec_are_known_origins():
     """They are facts: only what is not there is unknown, and a codec that is null is none."""
     columns = {"leader_epoch": pa.array([0, None], pa.int32()), "codec": pa.array(["none", None], pa.string())}
     (records,) = ArrowReader(0, with_origin=True).records([pa.RecordBatch.from_pydict(columns)])

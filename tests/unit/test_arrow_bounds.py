@@ -33,7 +33,7 @@ def test_empty_fields_are_not_null():
     assert sizes == {"key_size": [None, 0, 1], "value_size": [0, None, 2]}
 
 
-def test_a_block_without_records():
+def test_a_batch_without_records_gives_no_rows():
     data = batch_v2([], base=0, last=4) + batch_v2([R(5, 1000, b"k", b"v")])
     assert [at for part in arrow_of(data) for at in part["offset"]] == [5]
 

@@ -135,7 +135,7 @@ def test_end_markers_are_encoded_as_by_the_naive_encoder(offset, timestamp, comm
     assert [tuple(batch)] == batch_tuples(data)
 
 
-def test_the_wrong_checksum_of_old_frames():
+def test_lz4_frames_of_magic_0_have_the_wrong_checksum_of_kafka_3160():
     """Of magic 0 and lz4, as KAFKA-3160 has it."""
     data = b"x" * 100
     assert compress(3, data, magic=0) == lz4_frame_of_old(data)

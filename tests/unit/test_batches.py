@@ -116,7 +116,7 @@ def test_reading_goes_on_with_each_attribute_that_a_format_has(magic, attributes
 
 @pytest.mark.parametrize("size", [0, 63, 64, 8191, 8192])
 @pytest.mark.parametrize("value", [None, b"v"])
-def test_headers_with_lengths_of_one_to_three_bytes(size, value):
+def test_headers_with_lengths_of_one_to_three_bytes_are_read(size, value):
     """A length is a zigzag number: 64 is the first that takes two bytes, 8,192 the first that takes three."""
     wanted = Header(b"k" * size, None if value is None else value * size)
     data = encode_zigzag(size) + wanted.key + (encode_zigzag(size) + wanted.value if value else encode_zigzag(-1))
@@ -184,7 +184,7 @@ def test_an_encoded_marker_decodes_to_itself():
     assert control_object(key, value) == {"type": "COMMIT", "type_id": 1, "coordinatorEpoch": 7}
 
 
-def test_a_marker_too_short_for_its_version():
+def test_a_marker_too_short_for_its_version_is_reported_as_by_kafka():
     key, _ = encode_marker(0, 0)
     assert (
         decode_control(key, b"\xff").message == "end transaction marker: 1 bytes are too few (BufferUnderflowException)"

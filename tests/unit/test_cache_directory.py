@@ -16,7 +16,7 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "cache" / "kafkalog" / __version__
 
 
-def test_in_the_users_cache_for_him_alone(home):
+def test_the_cache_directory_is_the_users_and_closed_to_others(home):
     assert cache_directory() == home
     assert home.stat().st_mode & 0o777 == 0o700
 

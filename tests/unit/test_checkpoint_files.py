@@ -107,7 +107,7 @@ def test_wrong_version_still_shows_the_entries():
 
 
 @pytest.mark.parametrize("data", [b" 0\n0\n", b"x\n0\n", b"0\n\n", b"0\n-\n", b"0\n1\n 1 2\n", b"\n"])
-def test_lines_as_strict_as_kafka(data):
+def test_checkpoint_lines_that_kafka_refuses_are_invalid_entries(data):
     assert [fault.kind for fault in decode_leader_epochs(data)[1]] == [FaultKind.INVALID_ENTRY]
 
 

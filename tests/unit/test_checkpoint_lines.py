@@ -248,7 +248,7 @@ def test_after_any_crash_each_file_is_the_old_or_the_new(back):
         assert check_old_or_new(image) == (OLD if back else NEW)
 
 
-def test_no_fault_of_the_disk_spoils_a_file(monkeypatch):
+def test_a_checkpoint_file_is_as_before_or_rewritten_after_each_fault_of_the_disk(monkeypatch):
     monkeypatch.setattr(checkpoint_lines, "_PATIENCE", LockPolicy(0, assume_offline=True))
     raised = 0
     made = []

@@ -103,7 +103,7 @@ def test_a_checkpoint_counts_from_the_start_to_the_end_of_the_log(offset):
     assert found.checkpoint is (below if offset < 5 else above if offset > 10 else CheckpointState.USED)
 
 
-def test_the_places_between_two_offsets():
+def test_segments_between_two_offsets_are_those_of_java():
     segments = [LogSegmentSize(base, 1, 0, 0) for base in (2, 5, 9)]
     for start in range(12):
         for end in range(start, 12):

@@ -135,7 +135,7 @@ def row(base, last, *, magic=2, count=1, valid=1):
         ([row(5, 5, valid=0)], False),
     ],
 )
-def test_the_offsets_of_a_segment_ascend(rows, is_sound):
+def test_batches_of_a_segment_that_do_not_ascend_are_damage(rows, is_sound):
     log = log_of((5, []))
     chunks = SegmentChunks(log, log.segments[0])
     columns = BatchColumns.from_rows(rows)

@@ -171,7 +171,7 @@ def test_a_transaction_counts_when_it_has_ended(folder, end, expected):
     assert found.is_complete
 
 
-def test_the_newest_snapshot_and_the_log_behind_it(folder):
+def test_cluster_metadata_is_the_newest_snapshot_and_the_log_after_it(folder):
     write_snapshot(folder, [[topic("old", T2)]], 2)
     write_snapshot(folder, [[topic(), partition(T1), config("5")]], 10, epoch=3)
     write(folder, [[topic("gone", T2)]] * 10 + [[config("6")]])
@@ -212,7 +212,7 @@ def test_the_first_batch_after_a_snapshot_must_be_good(folder, damaged, is_compl
     )
 
 
-def test_a_snapshot_without_a_log(folder):
+def test_a_snapshot_without_a_log_is_complete_cluster_metadata(folder):
     write_snapshot(folder, [[topic()]], 10)
     found = read(folder)
     assert sorted(found.topics) == ["t1"]
@@ -339,7 +339,7 @@ def broker_change(epoch, **more):
     return value("BrokerRegistrationChangeRecord", 2, brokerId=1, brokerEpoch=epoch, **more)
 
 
-def test_a_broker_s_registration(folder):
+def test_a_broker_s_registration_changes_with_each_of_its_records(folder):
     write(
         folder,
         [

@@ -67,7 +67,7 @@ def test_an_unknown_codec_is_a_fault_when_read_and_a_mistake_when_written(codec:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_zstd_came_with_magic_2(magic: int) -> None:
+def test_zstd_is_refused_before_magic_2(magic: int) -> None:
     packed = compress(ZSTD, TEXT)
     assert kind_of(ZSTD, packed, magic) is FaultKind.UNKNOWN_CODEC
     with pytest.raises(ValueError, match="zstd"):
@@ -378,7 +378,7 @@ def member(data: bytes, flags: int = 0, extra: bytes = b"", name: bytes = b"", c
 
 
 @pytest.mark.parametrize("flags", range(32))
-def test_gzip_headers_with_any_optional_field(flags: int) -> None:
+def test_gzip_headers_with_any_optional_field_unpack(flags: int) -> None:
     packed = member(TEXT, flags, b"extra", b"name", b"a comment")
     assert unpack(GZIP, packed + member(b"more", flags)) == TEXT + b"more"
     assert all(fails(GZIP, packed[:size]) for size in range(40))
@@ -397,7 +397,7 @@ def test_gzip_members_are_read_one_after_the_other(members: list[bytes]) -> None
 
 @pytest.mark.parametrize("level", [0, 1, 6, 9])
 @pytest.mark.parametrize("size", [(512 << 10) - 1, 512 << 10, (512 << 10) + 1, 1 << 20, 3 << 20])
-def test_gzip_output_around_the_size_of_a_piece(level: int, size: int) -> None:
+def test_gzip_output_around_the_size_of_a_piece_unpacks(level: int, size: int) -> None:
     for data in (bytes(size), (LONG * 20)[:size], (TEXT * 2200)[:size]):
         assert unpack(GZIP, compress(GZIP, data, level=level) if level else gzip.compress(data, 0)) == data
 
@@ -443,7 +443,7 @@ def test_snappy_blocks_of_any_size(block_bytes: int) -> None:
     assert unpack(SNAPPY, xerial(data, block_bytes)) == data
 
 
-def test_snappy_streams_appended_to_each_other() -> None:
+def test_snappy_streams_appended_to_each_other_unpack_to_both() -> None:
     assert unpack(SNAPPY, xerial(TEXT, 100) + xerial(b"more", 9) + XERIAL_HEADER * 3) == TEXT + b"more"
     newer = XERIAL_HEADER[:8] + struct.pack(">ii", 2, 1)
     assert unpack(SNAPPY, xerial(TEXT, 100) + newer + xerial(b"more", 9)[16:]) == TEXT + b"more"
@@ -470,7 +470,7 @@ def test_snappy_that_ends_in_the_wrong_place() -> None:
 
 
 @pytest.mark.parametrize("length", ["ffffffff10", "ffffffffff01", "8080808080", "ff"])
-def test_snappy_block_with_an_impossible_length(length: str) -> None:
+def test_snappy_block_with_an_impossible_length_is_refused(length: str) -> None:
     assert fails(SNAPPY, bytes.fromhex(length))
 
 
@@ -503,7 +503,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("data", [b"", TEXT, LONG, random.Random(2).randbytes(300_000)], ids=len)
-def test_lz4_frames_of_every_option(options: dict[str, Any], data: bytes) -> None:
+def test_lz4_frames_of_every_option_unpack(options: dict[str, Any], data: bytes) -> None:
     assert unpack(LZ4, lz4.frame.compress(data, block_linked=False, **options)) == data
 
 
@@ -551,7 +551,7 @@ def test_lz4_ends_at_the_end_mark() -> None:
     assert unpack(LZ4, packed[:-4] + empty_block) == TEXT
 
 
-def test_lz4_block_over_the_frames_maximum() -> None:
+def test_lz4_block_over_the_frames_maximum_is_refused() -> None:
     assert fails(LZ4, compress(LZ4, b"")[:-4] + struct.pack("<I", 0x80010001) + bytes(65537) + bytes(4))
     too_much = lz4.block.compress(bytes(65537), store_size=False)
     assert fails(LZ4, compress(LZ4, b"")[:-4] + struct.pack("<I", len(too_much)) + too_much + bytes(4))
@@ -571,7 +571,7 @@ SKIPPABLE = struct.pack("<II", 0x184D2A5F, 7) + b"skipped"
 @pytest.mark.parametrize("checksum", [False, True])
 @pytest.mark.parametrize("content_size", [False, True])
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, LONG], ids=len)
-def test_zstd_frames_of_every_option(level: int, checksum: bool, content_size: bool, data: bytes) -> None:
+def test_zstd_frames_of_every_option_unpack(level: int, checksum: bool, content_size: bool, data: bytes) -> None:
     packed = frames(data, level=level, write_checksum=checksum, write_content_size=content_size)
     assert unpack(ZSTD, packed) == data
     assert unpack(ZSTD, SKIPPABLE + packed + SKIPPABLE + packed) == data * 2
@@ -594,7 +594,7 @@ def test_zstd_no_bytes_are_no_output() -> None:
     assert unpack(ZSTD, struct.pack("<II", 0x184D2A50, 0)) == b""
 
 
-def test_zstd_frame_cut_off_after_its_last_block_but_before_its_checksum() -> None:
+def test_zstd_frame_cut_off_in_its_checksum_is_refused() -> None:
     packed = frames(LONG, write_checksum=True)
     assert all(fails(ZSTD, packed[:-cut]) for cut in (1, 2, 3, 4, 5))
 
@@ -617,7 +617,7 @@ def test_zstd_what_follows_must_be_a_frame(rest: bytes) -> None:
     assert fails(ZSTD, frames(TEXT) + rest)
 
 
-def test_zstd_window_over_zstd_jnis_limit() -> None:
+def test_zstd_window_over_the_limit_of_zstd_jni_is_refused() -> None:
     block = bytes.fromhex("0900 00 41".replace(" ", ""))  # one raw block: A
     assert unpack(ZSTD, bytes.fromhex("28b52ffd00 88") + block) == b"A"  # 128 MiB
     assert fails(ZSTD, bytes.fromhex("28b52ffd00 90") + block)  # 256 MiB

@@ -141,7 +141,7 @@ def test_a_lost_answer_of_a_member_that_owns_all_that_it_was_given(group):
 @pytest.mark.parametrize(
     ("assignor", "both"), [("range", [3, 2, 2, 1]), (None, [2, 2, 2, 2]), ("uniform", [2, 2, 2, 2])]
 )
-def test_the_assignor_that_members_name(group, assignor, both):
+def test_partitions_are_assigned_by_the_assignor_that_members_name(group, assignor, both):
     """Range divides each topic by itself, and uniform all partitions together."""
     for name in ("m1", "m2", "m3", "m4"):
         group.join(name, "ab", assignor=assignor)
@@ -207,7 +207,7 @@ def test_requests_that_do_not_join(group):
     assert group.join("m", rebalance=0).error is ApiError.NONE  # as Kafka, to which only -1 is no timeout
 
 
-def test_as_many_members_as_the_limit(group, monkeypatch):
+def test_a_consumer_group_accepts_members_up_to_the_limit(group, monkeypatch):
     monkeypatch.setattr(consumer_groups, "_MOST_MEMBERS", 2)
     errors = [group.join(name).error for name in ("m1", "m2", "m3", "m1")]
     assert errors == [ApiError.NONE, ApiError.NONE, ApiError.GROUP_MAX_SIZE_REACHED, ApiError.NONE]
@@ -323,7 +323,7 @@ def assigned_topics(client, regex, names=None, epoch=0):
     return sorted(one["topicName"] for one in member["targetAssignment"]["topicPartitions"]), found["memberEpoch"]
 
 
-def test_regular_expressions_of_the_server(log_dir):  # noqa: F811
+def test_regular_expressions_of_the_server_match_whole_topic_names(log_dir):  # noqa: F811
     """Whole names match, in linear time; expressions that RE2 does not have are refused."""
     pytest.importorskip("pyarrow")
     with_id(log_dir)
@@ -341,7 +341,7 @@ def test_regular_expressions_of_the_server(log_dir):  # noqa: F811
             assert (found["errorCode"], regex in found["errorMessage"]) == (128, True)
 
 
-def test_regular_expressions_without_pyarrow(log_dir, monkeypatch):  # noqa: F811
+def test_a_regular_expression_is_refused_where_pyarrow_is_missing(log_dir, monkeypatch):  # noqa: F811
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with serving(with_id(log_dir)) as server, KafkaClient(server.server.address) as client:
         found = beat(client, subscribedTopicRegex="o.*")

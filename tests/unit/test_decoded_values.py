@@ -217,7 +217,7 @@ def avro_cases(block):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_avro_as_the_deserialiser_of_confluent(block, evidence):
+def test_avro_values_decode_as_by_confluents_deserialiser(block, evidence):
     evidence("R57", 2 * CASES, "schemas")
     for seed, held, data, theirs, schema, types in avro_cases(block):
         found = decoder(*held).value(f"t{seed}", data, None)
@@ -333,7 +333,7 @@ SHARED = 'syntax = "proto3"; package other; message Shared { string name = 1; De
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_protobuf_as_the_deserialiser_of_confluent(block, tmp_path, evidence):
+def test_protobuf_values_decode_as_by_confluents_deserialiser(block, tmp_path, evidence):
     """The oracle's descriptors are those of protoc, from the package grpcio-tools."""
     evidence("R57", CASES, "schemas")
     protoc = pytest.importorskip("grpc_tools.protoc", reason="protoc of grpcio-tools is the oracle")
@@ -547,7 +547,7 @@ def record(subject, version, schema_id, **more):
     return json.dumps(key).encode(), json.dumps(value).encode()
 
 
-def test_deletions_in_the_topic_of_schemas():
+def test_a_deletion_in_the_topic_of_schemas_leaves_later_versions():
     found = SchemaSet()
     for version, schema_id in ((1, 1), (2, 2), (3, 3)):
         assert found.apply(*record("s", version, schema_id)) == ""

@@ -66,7 +66,7 @@ def test_a_piece_of_a_text_leads_to_its_page(piece, slug):
     ("java.nio.file.AccessDeniedException: /d/orders-0/00000000000000000000.log", "permission-denied"),
     ("java.nio.file.NoSuchFileException: /d/orders-0/00000000000000000000.timeindex", "file-vanished"),
 ])  # fmt: skip
-def test_half_a_line_and_lines_of_other_versions(line, slug):
+def test_half_a_line_and_lines_of_other_versions_are_recognised(line, slug):
     assert [one.message.slug for one in recognised(line)] == [slug]
 
 
@@ -108,7 +108,7 @@ def test_a_long_text_takes_no_long_time():
         ("sudo", Effect.PERMANENT),
     ],
 )
-def test_the_effect_of_a_command(command, effect):
+def test_the_effect_of_a_command_is_read_from_its_words(command, effect):
     assert effect_of(shlex.split(command)) is effect
 
 

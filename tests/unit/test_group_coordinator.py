@@ -317,7 +317,7 @@ def test_requests_that_do_not_join(members):
     assert members.join(first.member_id).error is ApiError.NONE
 
 
-def test_as_many_members_as_the_limit(members, monkeypatch):
+def test_all_groups_accept_members_up_to_the_limit(members, monkeypatch):
     """Members of all groups, and the ids that were asked for."""
     monkeypatch.setattr(groups, "_MOST_MEMBERS", 2)
     errors = [members.ask(group=name, needs_known_id=True).error for name in ("g", "h", "i")]

@@ -130,7 +130,7 @@ def test_an_older_copy_and_an_empty_directory(partition, change, words):
     check(one, "driver")  # which knows the directory by its inode
 
 
-def test_a_partition_without_a_log_file(partition):
+def test_a_partition_without_a_log_file_has_an_identity(partition):
     for path in partition.iterdir():
         path.unlink()
     one = seen(partition)

@@ -269,7 +269,7 @@ def test_unknown_versions_are_not_written():
         encode([AbortedTxn(1, 0, 0, 0, 0)])
 
 
-def test_every_small_entry_by_the_rules():
+def test_every_small_transaction_entry_is_judged_by_kafkas_rules():
     """Offsets that are equal, and those one beside: a last offset at the base passes, one of the entry before does not."""
     small = range(-1, 3)
     for base, before, first, last in product(small, repeat=4):

@@ -163,7 +163,7 @@ def test_an_offset_commit_as_an_object():
     assert record_object("__consumer_offsets", key, None) == {**record, "version": None, "value": None}
 
 
-def test_a_metadata_record_as_an_object():
+def test_a_metadata_record_is_printed_as_an_object():
     message = {"name": "metadata.version", "featureLevel": 29}
     encoded = b"\1\x0c\0" + encode_message("FeatureLevelRecord", 0, message)
     expected = {"type": "FeatureLevelRecord", "type_id": 12, "version": 0, "value": message}

@@ -167,7 +167,7 @@ def test_fields_with_colons_as_java_splits_them(line, fields):
         ("f0c041", "??A"),
     ],
 )
-def test_utf_8_cut_off_before_another_character(text, expected):
+def test_utf_8_cut_off_before_another_character_decodes_as_in_java(text, expected):
     assert java_string(bytes.fromhex(text)) == expected.replace("?", "\ufffd")
 
 
@@ -215,7 +215,7 @@ def test_varints_as_byte_utils_reads_them():
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=3), st.binary(max_size=3))
-def test_varints_of_32_bits_there_and_back(value, before, after):
+def test_varints_of_32_bits_decode_to_what_was_encoded(value, before, after):
     for encode, decode in ((encode_unsigned, decode_unsigned), (encode_zigzag, decode_zigzag_32)):
         data = encode(value)
         assert decode(memoryview(before + data + after), len(before)) == (value, len(before) + len(data))
@@ -223,7 +223,7 @@ def test_varints_of_32_bits_there_and_back(value, before, after):
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_varints_of_64_bits_there_and_back(value):
+def test_varints_of_64_bits_decode_to_what_was_encoded(value):
     data = encode_zigzag(value)
     assert len(data) <= 10
     assert decode_zigzag_64(data, 0) == (value, len(data))
@@ -260,7 +260,7 @@ KAFKAS = {
 
 
 @pytest.mark.parametrize(("data", "signed"), KAFKAS.items())
-def test_murmur2_of_kafkas_examples(data, signed):
+def test_murmur2_gives_the_hashes_of_kafkas_examples(data, signed):
     assert murmur2(data) == signed % (1 << 32)
 
 

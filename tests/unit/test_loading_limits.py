@@ -211,7 +211,7 @@ def test_a_large_batch_is_checked_in_pieces(data, piece_bytes, monkeypatch):
 # -- snapshots
 
 
-def test_the_segments_of_a_range():
+def test_the_segments_of_a_range_are_those_that_kafka_loads():
     """LogSegments.values(from, to): from the floor of `from` on, below `to`."""
     draft = draft_of(dict.fromkeys((5, 10, 15), b""))
     segments = [LoadedSegment(draft, base, SETTINGS) for base in (5, 10, 15)]

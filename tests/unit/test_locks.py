@@ -233,7 +233,7 @@ def test_a_partition_without_a_log_directory_has_its_own_lock(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["t-0"]
 
 
-def test_the_log_directory_of_a_partition(log_dir, monkeypatch):
+def test_the_log_directory_of_a_relative_or_absolute_partition_is_its_parent(log_dir, monkeypatch):
     monkeypatch.chdir(log_dir / "t-0")
     fs = RealFilesystem()
     assert log_dir_of(fs, str(log_dir / "t-0")) == log_dir_of(fs, f"{log_dir}/t-0/") == str(log_dir)

@@ -191,12 +191,12 @@ def test_any_name_is_classified(name):
 
 
 @pytest.mark.parametrize(("topic", "is_one"), [("t" * 249, True), ("t" * 250, False), ("", False), ("..", False)])
-def test_the_longest_name_of_a_topic(topic, is_one):
+def test_a_topic_name_may_have_249_characters_at_most(topic, is_one):
     assert is_topic_name(topic) == is_one
 
 
 @pytest.mark.parametrize(("name", "found"), [(f"{7:020}-{3:010}", (7, 3)), (f"{7:020}-{3:09}", (None, None))])
-def test_the_shortest_name_of_a_snapshot(name, found):
+def test_a_snapshot_name_needs_ten_digits_of_its_epoch(name, found):
     """An epoch of nine digits would be one to Java's parser, but Kafka takes ten characters."""
     assert _snapshot_id(name) == found
 

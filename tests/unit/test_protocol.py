@@ -43,7 +43,7 @@ def goes_round(schema, version, message):
     assert reader.remaining == 0
 
 
-def test_a_request_and_its_header():
+def test_a_request_decodes_to_its_header_and_fields():
     frame = request_frame("Metadata", 9, 77, {"topics": [{"name": "orders"}]}, client_id=None)
     assert len(frame) == 4 + struct.unpack_from(">i", frame)[0]
     header, reader = read_header(frame[4:], apis())

@@ -328,7 +328,7 @@ def test_no_rows_are_no_blocks():
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("codec", [0, 4])
 @pytest.mark.parametrize("count", [RECORDS_AT_ONCE, RECORDS_AT_ONCE + 1])
-def test_the_parts_of_a_large_batch(count, codec):
+def test_a_large_batch_is_read_in_parts_of_the_most_records_at_once(count, codec):
     data = batch_v2([R(at, 1000) for at in range(count)], codec)
     parts = [(block.begun, len(block.records), block.goes_on, dict(block.faults)) for block in records_of(data)]
     whole = (
@@ -337,7 +337,7 @@ def test_the_parts_of_a_large_batch(count, codec):
     assert parts == whole
 
 
-def test_a_large_batch_whose_bytes_unpack_to_nothing():
+def test_a_large_batch_whose_bytes_unpack_to_nothing_is_an_invalid_record():
     header = batch_v2([R(0, 1000)], 4)[:57] + struct.pack(">i", RECORDS_AT_ONCE + 1)
     import zstandard
 

@@ -504,7 +504,7 @@ def test_the_state_is_no_file_of_a_broker(disk):
         run(replace(request(disk), state_path=str(disk / "replay.state")), RecordingCluster())
 
 
-def test_a_limit_of_bytes_per_second(disk):
+def test_replay_waits_for_its_limit_of_bytes_per_second(disk):
     waits = []
     clock = iter(range(1000))
     here = Context(RealFilesystem(), now_ms=lambda: NOW_MS, clock=lambda: next(clock) / 1e6, sleep=waits.append)
@@ -531,7 +531,7 @@ def test_the_library_takes_a_partitioner(alike):
     assert cluster.logs == by_key(alike, 6, Hashing.CRC32)
 
 
-def test_a_log_of_kafka_07(corpus, tmp_path):
+def test_replay_sends_the_messages_of_a_log_of_kafka_07(corpus, tmp_path):
     cluster = RecordingCluster()
     log_dir = corpus / "format-0.7" / "data"
     asked = ReplayRequest([str(log_dir / "mixed-0")], str(tmp_path / "state"), creates=True)

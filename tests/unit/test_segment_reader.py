@@ -96,7 +96,7 @@ def test_many_small_batches_are_read_like_headers():
     assert (read.end_position, read.fault) == (file.size_bytes, None)
 
 
-def test_records_of_a_single_batch():
+def test_a_scan_of_a_single_batch_reads_its_records_only():
     file = BytesFile(b"".join(BATCHES))
     *_, header = Headers(file)
     read = Scan.of_batch(file, header)

@@ -54,7 +54,7 @@ def test_the_last_error_of_a_chained_traceback_is_raised():
         " thrown from the Python worker: ",
     ],
 )
-def test_an_error_without_a_traceback(before, end):
+def test_an_error_of_a_worker_without_a_traceback_is_recognised(before, end):
     """As a worker sends an error of ours."""
     damage = DamagedLog(path="/a/b\nkafkalog_cli.errors.Locked: no", position=3, message="bad: (x)")
     text = f"{before}kafkalog_cli.errors.DamagedLog: {damage}{end}"

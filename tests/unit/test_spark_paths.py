@@ -57,7 +57,7 @@ def test_a_topic_that_is_not_there_in_a_directory_of_others(many):
         partitions_of(RealFilesystem(), read_options({"path": str(many), "subscribe": "nobody"}))
 
 
-def test_a_directory_of_something_else(tmp_path):
+def test_a_directory_of_other_files_is_not_kafka_layout(tmp_path):
     (tmp_path / "photos-2024").mkdir()
     (tmp_path / "photos-2024" / "cat.jpg").write_bytes(b"x")
     for choice in ({}, {"subscribe": "photos"}, {"subscribe": "orders"}):
@@ -73,7 +73,7 @@ def test_a_directory_of_something_else(tmp_path):
         ("file:////data/x", "/data/x"), ("file:///data/*", "/data/*"), ("/data/a:b", "/data/a:b"),
     ],
 )  # fmt: skip
-def test_paths_of_this_machine(given, path):
+def test_a_uri_of_this_machine_is_a_local_path(given, path):
     assert local_path(given) == path
 
 

@@ -83,7 +83,7 @@ def a_log(tmp_path_factory, seed, *, inside):
 
 
 @given(data=st.data())
-def test_each_offset_once_in_any_range(tmp_path_factory, data):
+def test_tasks_of_any_range_read_each_offset_once(tmp_path_factory, data):
     folder, end = a_log(tmp_path_factory, data.draw(st.integers(0, 4)), inside=data.draw(st.booleans()))
     first = data.draw(st.integers(0, end))
     stop = data.draw(st.integers(first, end))
@@ -150,7 +150,7 @@ def told(table):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("beside", [-1, 70])
-def test_damage_beside_a_cut(small, tmp_path, beside):
+def test_damage_beside_a_cut_is_reported_once(small, tmp_path, beside):
     """In the batch that ends at the cut, and in the one that begins there."""
     write_log(tmp_path, segments=1, batches=300)
     (log,) = tmp_path.rglob("*.log")

@@ -55,7 +55,7 @@ few = st.lists(st.lists(st.tuples(st.integers(0, 9), numbers), max_size=9), max_
 
 
 @given(few, st.data())
-def test_any_ranges_by_their_first_number(added, data):
+def test_spooled_ranges_are_ordered_as_in_a_treemap(added, data):
     """As java.util.TreeMap has them: ordered, and of the same first number the newest."""
     spool = SpooledPairs()
     pairs = filled(spool, added)

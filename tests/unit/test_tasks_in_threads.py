@@ -39,7 +39,7 @@ def test_results_come_in_the_order_of_the_items(jobs):
     assert list(map_each(items, work, jobs=jobs, name="test")) == [-1, *range(40), -2]
 
 
-def test_no_more_at_a_time_than_jobs_and_none_far_ahead():
+def test_threads_run_no_more_tasks_than_jobs_and_none_far_ahead():
     lock, running, most, begun = threading.Lock(), set(), [], set()
     hold = threading.Event()
 

@@ -19,7 +19,7 @@ DAY = (
 
 
 @pytest.mark.parametrize("text", DAY)
-def test_a_day_in_any_form_of_iso_8601(text):
+def test_a_day_in_any_form_of_iso_8601_is_its_midnight(text):
     assert parse_time_ms(text, 0) == NOON_MS - 12 * HOUR_MS
 
 

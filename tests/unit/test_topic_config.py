@@ -152,7 +152,7 @@ def test_a_wrong_config_option_is_refused_with_its_reason(options, reason):
 @pytest.mark.parametrize(
     ("level", "is_legal"), [(-2, False), (-1, True), (0, False), (1, True), (9, True), (10, False)]
 )
-def test_the_levels_of_gzip(level, is_legal):
+def test_gzip_levels_outside_of_java_s_are_refused(level, is_legal):
     """Java's Deflater has the levels 1 to 9, and -1 for its default (GzipCompression.MIN_LEVEL and others)."""
     with contextlib.nullcontext() if is_legal else pytest.raises(UsageError, match="between 1 and 9"):
         assert parse_topic_settings([f"compression.gzip.level={level}"])

@@ -91,7 +91,7 @@ SCHEMAS = {
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
-def test_types_and_levels_of_a_schema(monkeypatch, kind):
+def test_a_schema_over_the_limit_of_types_or_levels_is_refused(monkeypatch, kind):
     schema, levels, types = SCHEMAS[kind]
     monkeypatch.setattr(avro_value, "MOST_NESTING", levels)
     monkeypatch.setattr(avro_value, "MOST_NODES", types)
@@ -187,7 +187,7 @@ def test_the_last_message_of_a_file_has_the_last_index():
 # -- protobuf
 
 
-def test_ranges_of_a_proto_file():
+def test_ranges_of_a_proto_file_have_exclusive_ends():
     """DescriptorProto.ExtensionRange: the end is exclusive; max is 2^29 - 1."""
     file = parse_proto("message A { extensions 2, 5 to 7; extensions 9 to max; optional int32 a = 1; }", "x.proto")
     found = [(one.start, one.end) for one in file.message_type[0].extension_range]

@@ -8,7 +8,7 @@
 - `options.py`: options that subcommands share, and groups of them. `completion.py`: the words that a shell completes.
 - `command_help.py`: the text of the help. `exit_codes.py`: the exit codes that it lists.
 - `engine.py`: whether threads and processes do the work, or Spark. `each_host.py`: Spark on the disks of all hosts.
-- `changes.py`: Reports and Changes print what a verb of `ops` reports, such as one that changes logs.
+- `reports.py`: prints what a verb of `ops` reports. `changes.py`: also asks, for verbs that change logs.
 - `environment.py`: the disk, streams, clock and terminal of a command, which tests replace.
 
 A run prints results on stdout and messages on stderr, and returns the exit code. Heavy modules are imported in the

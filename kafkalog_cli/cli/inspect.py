@@ -5,9 +5,9 @@ from typing import Annotated
 
 from typer import Argument, Context
 
-from kafkalog_cli.cli.changes import Reports
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.options import Format, Now, Safety, SettingSources, Topics, output_option
+from kafkalog_cli.cli.reports import Reports
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, counted

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.changes import Reports
 from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.options import Format, Now, PathsArgument, Safety, SettingSources, Topics
+from kafkalog_cli.cli.reports import Reports
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted

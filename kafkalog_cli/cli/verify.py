@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.changes import Reports as VerbReports
-from kafkalog_cli.cli.each_host import hosts_of, report_hosts, without_observer
 from kafkalog_cli.cli.engine import engine_of
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import HOST_MISSING, READ, exit_codes
@@ -31,12 +29,12 @@ from kafkalog_cli.cli.options import (
     default_jobs,
     output_option,
 )
+from kafkalog_cli.cli.reports import Reports as VerbReports
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted
 from kafkalog_cli.ops.call.call import Call
 from kafkalog_cli.ops.call.call import Run as Outcome
-from kafkalog_cli.ops.call.host_plan import HostsRequest
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.check.checks.diagnose import Finding
 from kafkalog_cli.ops.check.checks.finding_kinds import Severity
@@ -124,6 +122,9 @@ def verify(  # noqa: PLR0913
     run = VerifyRun(context, report or (), level, Printing(verbose, quiet, output), of_hosts=hosts.each_host)
     options = run.options(topics, Safety(now), settings=settings, pacing=Pacing(jobs))
     if hosts.each_host:
+        from kafkalog_cli.cli.each_host import hosts_of, report_hosts, without_observer
+        from kafkalog_cli.ops.call.host_plan import HostsRequest
+
         verb = partial(verify_paths, paths, without_observer(options), level, decoding.limits)
         request = HostsRequest(verb, tuple(paths), settings.metadata, hosts.hosts, jobs)
         call = Call("verify", paths, options, reads=True)

@@ -115,6 +115,8 @@ class DirectoryKind(Enum):
     OWN = OWN_DIRECTORY
     OTHER = "other"  # a broker refuses to start with it
 
+    __hash__ = object.__hash__  # see FileKind
+
 
 KindOfFile = Annotated[FileKind, lower_names(*FileKind), "the purpose of the file, by its name"]
 StateOfFile = Annotated[

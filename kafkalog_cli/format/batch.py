@@ -187,6 +187,8 @@ class BatchColumns(Matrix):
     def last_valid_row(self) -> int | None:
         """Return the row of the last batch with a right CRC, None if there is none."""
         valid = self.valid
+        if len(valid) and valid[-1]:
+            return len(valid) - 1
         return next((row for row in range(len(valid) - 1, -1, -1) if valid[row]), None)
 
     @property

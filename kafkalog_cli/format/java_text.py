@@ -1,9 +1,10 @@
-"""The text in Kafka's files as Java reads and writes it: integers, lines, white space, properties, malformed UTF-8."""
+"""The text in Kafka's files as Java reads and writes it: numbers, lines, white space, properties, malformed UTF-8."""
 
 from __future__ import annotations
 
 import binascii
 import codecs
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -196,3 +197,33 @@ def canonical_uuid(text: str) -> str | None:
     """Return the uuid in `text` as Kafka writes it, or None if `text` is not a uuid."""
     raw = parse_uuid(text)
     return None if raw is None else uuid_text(raw)
+
+
+def java_double(value: float) -> str:
+    """Return `value` in Java's decimal notation, with at least one digit after the point.
+
+    From 10^-3 up to 10^7 there is no exponent; otherwise there is one digit before the point, and an exponent.
+    """
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    if value == 0:
+        return f"{sign}0.0"
+    digits, point = _digits(abs(value))
+    if 0 < point < 8:
+        whole = digits[:point].ljust(point, "0")
+        return f"{sign}{whole}.{digits[point:] or '0'}"
+    if -3 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+
+
+def _digits(value: float) -> tuple[str, int]:
+    """Return (d1d2..., p) so that `value` is 0.d1d2... times 10^p: the shortest digits that give the same double.
+
+    JDK 17 prints a digit more of some doubles with 16 or 17 digits.
+    """
+    mantissa, _, exponent = repr(value).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    return digits.rstrip("0"), len(digits) - len(fraction) + int(exponent or 0)

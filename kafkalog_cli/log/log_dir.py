@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.lock import log_dir_of
-from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.disk.names import METADATA_TOPIC, FileKind, partition_directory_name
 from kafkalog_cli.disk.posix_lock import LockOwner, lock_owner
 from kafkalog_cli.errors import KafkalogError, PathNotFound
 from kafkalog_cli.format import checkpoint
@@ -143,6 +143,13 @@ class LogDirs:
                 log_dir = self._read[path] = self._read.get(real) or read_log_dir(self._fs, path)
                 self._read[real] = log_dir
         return log_dir
+
+
+def metadata_log_in(fs: Filesystem, directory: str) -> str | None:
+    """Return the path of the metadata log in a log directory (or metadata.log.dir), None if it does not exist."""
+    path = f"{directory.rstrip('/')}/{partition_directory_name(METADATA_TOPIC, 0)}"
+    status = fs.status(path)
+    return path if status is not None and status.is_directory else None
 
 
 def checkpoint_path(log_dir: str, kind: FileKind) -> str:

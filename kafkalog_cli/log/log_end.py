@@ -5,13 +5,14 @@ from enum import Enum, unique
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile, check_size, read_all
+from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch, wrap_int64
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.index import OffsetIndex, SegmentIndex, TimeIndex
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.reading.header import Headers
+from kafkalog_cli.log.reading.header import Headers, header_at
 from kafkalog_cli.log.reading.readable import read_readable
 from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.results import Hidden, Named
@@ -336,3 +337,17 @@ def _of_headers(fs: Filesystem, segment: Segment) -> tuple[int, Fault | None]:
         headers = Headers(log)
         largest = max((max(columns.max_timestamp) for columns in headers.columns()), default=NO_TIMESTAMP)
     return largest, headers.fault
+
+
+def is_index_missing(fs: Filesystem, segment: Segment, kind: FileKind) -> bool:
+    """Whether an index is missing that a broker would have beside this log."""
+    status = segment.offset_index if kind is FileKind.OFFSET_INDEX else segment.time_index
+    if status is not None or segment.is_v07 or not segment.log.size_bytes:
+        return False
+    try:
+        with fs.open_read(segment.log.path) as file:
+            first = header_at(file, 0)
+    except (KafkalogError, OSError):
+        return False
+    # Time indexes exist since 0.10.1.
+    return isinstance(first, Batch) and (kind is FileKind.OFFSET_INDEX or first.magic >= 2)

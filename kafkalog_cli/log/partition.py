@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
@@ -585,18 +585,20 @@ class PartitionPath(NamedTuple):
     directory: DirectoryName
 
 
-def partitions_in(fs: Filesystem, path: str, takes: Takes | None = None) -> list[PartitionPath]:
+def partitions_in(
+    fs: Filesystem, path: str, takes: Takes | None = None, listed: Sequence[FileStatus] | None = None
+) -> list[PartitionPath]:
     """Return the partition directories of a log directory, by topic, number and name.
 
     Raises PathNotFound, NotKafkaLayout, Unreadable.
 
     `takes` selects partitions by name; None selects all. Other partitions are listed only if nothing else shows that
-    this is a log directory.
+    this is a log directory. `listed` are its entries; None: they are listed now.
 
     A log directory without any root file, such as a copy of partition directories, is recognized by the files in its
     partitions. Their names are not enough, as other programs use such directory names too.
     """
-    entries = fs.list_directory(path)
+    entries = fs.list_directory(path) if listed is None else listed
     partitions = [
         PartitionPath(entry.path, directory)
         for entry in entries
@@ -637,7 +639,7 @@ def _partition_directory(fs: Filesystem, entry: FileStatus, takes: Takes | None 
     return directory
 
 
-def _has_another(fs: Filesystem, entries: list[FileStatus], takes: Takes) -> bool:
+def _has_another(fs: Filesystem, entries: Iterable[FileStatus], takes: Takes) -> bool:
     """Whether a partition that is not selected contains files of a partition, so that this is a log directory."""
     for entry in entries:
         directory = _partition_directory(fs, entry, lambda name: not takes(name)) if entry.is_directory else None

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
+import select
 import signal
 import sys
 import threading
@@ -17,15 +19,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from itertools import islice
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import KafkalogError, of_the_system
 from kafkalog_cli.log.reading.budget import LARGE_BUFFERS, started_pool
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -33,18 +32,18 @@ ResultT = TypeVar("ResultT")
 AHEAD = 2
 """Items started or queued per thread: the results that a slow item can hold up."""
 POLL_SECONDS = 0.2
-GROUP_ITEMS = 128
-"""Small items of one process: to fork takes as long as a few of them."""
-LEAST_ITEMS = 64
-"""The fewest small items for which a process is forked."""
-SMALL_BYTES = 4 << 20
-"""The size of a log from which threads do better: the library holds no lock of Python."""
+GROUP_ITEMS = 32
+"""The most items of which a process sends the results together."""
+LEAST_ITEMS = 16
+"""The fewest items for which processes are forked: that takes as long as a few small ones."""
 LEAST_BYTES = 64 << 20
 """The fewest bytes of large items for which processes are forked: below, one is done before others have started."""
 GROUPS_PER_PROCESS = 4
-"""Groups of large items that a process gets on average: more of them end together, fewer save forks."""
+"""Groups that a process gets on average: more of them end together, fewer send less."""
 MOST_PROCESSES = 8
 """A limit on memory: each process holds the records of one large item."""
+REPORT_BYTES = 64 << 20
+"""The bytes that a process reads before it reports them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,16 @@ class Known(Generic[ResultT]):
     result: ResultT
 
 
-Items = Iterable[Item[ItemT] | Known[ResultT]]
+@dataclass(frozen=True, slots=True)
+class Unplanned(Generic[ItemT, ResultT]):
+    """Stands for an item that whoever works on it makes, from the partitions at `paths`."""
+
+    plan: Callable[[], Item[ItemT] | Known[ResultT]]
+    paths: tuple[str, ...] = ()
+
+
+AnyItem = Item[ItemT] | Known[ResultT] | Unplanned[ItemT, ResultT]
+Items = Iterable[AnyItem[ItemT, ResultT]]
 
 
 class Advance(Protocol):
@@ -83,7 +91,7 @@ class Forks(Enum):
     """Which items are worked on in forked processes of this machine; threads work on the others."""
 
     NONE = auto()
-    OF_SMALL_ITEMS = auto()
+    OF_MANY_ITEMS = auto()
     """A small log costs more Python than reading, so threads only take turns: many items share a process."""
     OF_LARGE_ITEMS = auto()
     """Python does a part of the work on each record: large items have a process of their own."""
@@ -135,27 +143,28 @@ def map_each(  # noqa: PLR0913
     """
     del fs  # this machine sees what the caller sees
     run = partial(run_item, work, failed)
-    items = iter(items)
-    if forks is Forks.OF_LARGE_ITEMS:
+    if forks is not Forks.NONE and sys.platform == "linux":  # other systems start a process from scratch, in seconds
         listed = [*items]
-        total_bytes = sum(map(_size_bytes, listed))
-        count = min(len(listed), _cores(), MOST_PROCESSES)
-        if count > 1 and total_bytes >= LEAST_BYTES:
-            groups = _large_groups(listed, total_bytes / count / GROUPS_PER_PROCESS)
-            yield from _in_processes(groups, count, run, advance, runs_again=False)
+        is_large = forks is Forks.OF_LARGE_ITEMS
+        groups, count = _large_groups(listed) if is_large else _equal_groups(listed, jobs)
+        if count > 1:
+            yield from _in_processes(groups, count, run, advance, runs_again=not is_large)
             return
-        items = iter(listed)
-    elif forks is Forks.OF_SMALL_ITEMS and jobs > 1 and sys.platform == "linux" and threading.active_count() == 1:
-        left: list[Item[ItemT] | Known[ResultT]] = []  # another thread might hold a lock, for which a fork would wait
-        yield from _in_processes(_small_groups(items, left), jobs, run, advance, runs_again=True)
-        items = chain(left, items)
-    yield from _in_threads(items, jobs, name, run, advance)
+        items, jobs = listed, min(jobs, len(listed))
+    yield from _in_threads(iter(items), jobs, name, run, advance)
 
 
 def run_item(
-    work: Work[ItemT, ResultT], failed: Failed[ItemT, ResultT] | None, item: Item[ItemT], advance: Advance
+    work: Work[ItemT, ResultT],
+    failed: Failed[ItemT, ResultT] | None,
+    item: AnyItem[ItemT, ResultT],
+    advance: Advance,
 ) -> ResultT:
     """Return the result for an item, and report the bytes that its work has not reported."""
+    if isinstance(item, Unplanned):
+        item = item.plan()
+    if isinstance(item, Known):
+        return item.result
     left_bytes = item.size_bytes
 
     def report(size_bytes: int, subject: str = "", /) -> None:
@@ -175,14 +184,20 @@ def run_item(
     return result
 
 
-Run = Callable[[Item[Any], Advance], ResultT]
+def planned(items: Items[ItemT, ResultT]) -> Iterator[Item[ItemT] | Known[ResultT]]:
+    """Yield the items, for work on them elsewhere."""
+    return (item.plan() if isinstance(item, Unplanned) else item for item in items)
+
+
+Run = Callable[[AnyItem[Any, ResultT], Advance], ResultT]
+Group = Sequence[AnyItem[Any, ResultT]]
 
 
 # ---- threads
 
 
 def _in_threads(
-    items: Iterator[Item[Any] | Known[ResultT]], jobs: int, name: str, run: Run[ResultT], advance: Advance
+    items: Iterator[AnyItem[Any, ResultT]], jobs: int, name: str, run: Run[ResultT], advance: Advance
 ) -> Iterator[ResultT]:
     """Yield the results from so many threads; from this thread if the system gives none."""
     pool = None
@@ -190,7 +205,7 @@ def _in_threads(
         keep_large_buffers_apart()
         pool = started_pool(jobs, name)
     if pool is None:
-        yield from (item.result if isinstance(item, Known) else run(item, advance) for item in items)
+        yield from (run(item, advance) for item in items)
         return
     is_over = threading.Event()
 
@@ -199,9 +214,7 @@ def _in_threads(
             raise KeyboardInterrupt
         advance(size_bytes, subject)
 
-    def result(item: Item[Any] | Known[ResultT]) -> ResultT:
-        if isinstance(item, Known):
-            return item.result
+    def result(item: AnyItem[Any, ResultT]) -> ResultT:
         with LARGE_BUFFERS.job():
             return run(item, report)
 
@@ -238,156 +251,196 @@ def keep_large_buffers_apart() -> None:
 
 
 def _cores() -> int:
-    """Return how many processes can work at a time. Other systems start a process from scratch, which takes seconds."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+    """Return how many processes can work at a time."""
+    return len(os.sched_getaffinity(0))
 
 
-def _small_groups(
-    items: Iterator[Item[Any] | Known[ResultT]], left: list[Item[Any] | Known[ResultT]]
-) -> Iterator[list[Item[Any] | Known[ResultT]]]:
-    """Yield groups of small items; the first group that is not worth a process goes to `left`."""
-    while True:
-        group = [*islice(items, GROUP_ITEMS)]
-        is_small = max(map(_size_bytes, group), default=0) <= SMALL_BYTES
-        if len(group) < LEAST_ITEMS or not is_small:
-            left += group
-            return
-        yield group
+def _equal_groups(items: Group[ResultT], jobs: int) -> tuple[list[Group[ResultT]], int]:
+    """Return groups of equal numbers of items, and the number of processes for them; 0 if no process is forked."""
+    if len(items) < LEAST_ITEMS or threading.active_count() > 1:  # a fork would wait for a lock of another thread
+        return [], 0
+    size = max(1, min(GROUP_ITEMS, len(items) // (jobs * GROUPS_PER_PROCESS)))
+    return [items[at : at + size] for at in range(0, len(items), size)], jobs
 
 
-def _large_groups(
-    items: Sequence[Item[Any] | Known[ResultT]], least_bytes: float
-) -> Iterator[list[Item[Any] | Known[ResultT]]]:
-    """Yield groups of items with at least so many bytes together; large items are alone."""
-    group: list[Item[Any] | Known[ResultT]] = []
+def _large_groups(items: Group[ResultT]) -> tuple[list[Group[ResultT]], int]:
+    """Return groups of about equal sizes, of which large items have their own, and the number of processes for them."""
+    total_bytes = sum(map(_size_bytes, items))
+    count = min(len(items), _cores(), MOST_PROCESSES)
+    if count <= 1 or total_bytes < LEAST_BYTES:
+        return [], 0
+    groups: list[list[AnyItem[Any, ResultT]]] = [[]]
     size_bytes = 0
     for item in items:
-        group.append(item)
+        groups[-1].append(item)
         size_bytes += _size_bytes(item)
-        if size_bytes >= least_bytes:
-            yield group
-            group, size_bytes = [], 0
-    if group:
-        yield group
+        if size_bytes >= total_bytes / count / GROUPS_PER_PROCESS:
+            groups.append([])
+            size_bytes = 0
+    return [group for group in groups if group], count
 
 
-def _size_bytes(item: Item[Any] | Known[Any]) -> int:
+def _size_bytes(item: AnyItem[Any, Any]) -> int:
     return item.size_bytes if isinstance(item, Item) else 0
 
 
 def _in_processes(
-    groups: Iterator[Sequence[Item[Any] | Known[ResultT]]],
-    count: int,
-    run: Run[ResultT],
-    advance: Advance,
-    *,
-    runs_again: bool,
+    groups: Sequence[Group[ResultT]], count: int, run: Run[ResultT], advance: Advance, *, runs_again: bool
 ) -> Iterator[ResultT]:
-    """Yield the results of each group from a process of its own, `count` at a time. When one fails, the others end.
+    """Yield the results of the groups from so many processes, each of which gets the next group when it has none.
 
-    `runs_again`: this process works on the group of a process that was killed.
+    When one fails, the others end. `runs_again`: this process works on the group of a process that was killed, as it
+    does on groups for which the system gives no process.
     """
-    from multiprocessing.connection import wait
-
-    in_order: deque[_Process[ResultT]] = deque()
+    coming, results = iter(range(len(groups))), dict[int, list[ResultT]]()
+    processes: list[_Process[ResultT]] = []
     try:
-        while True:
-            working = [process for process in in_order if process.results is None]
-            for group in islice(groups, count - len(working)):
-                in_order.append(_Process(group, run, advance, runs_again=runs_again))
-            if not in_order:
-                return
-            working = [process for process in in_order if process.results is None]
-            ready = wait([process.pipe for process in working], POLL_SECONDS) if working else []
-            advance(0)
-            for process in working:
-                if process.pipe in ready:
-                    process.take_results()
-            while in_order and in_order[0].results is not None:
-                yield from in_order.popleft().results or ()
+        _start(processes, min(count, len(groups)), groups, run)
+        for process in processes:
+            process.work_on(next(coming, None))
+        for number, group in enumerate(groups):
+            while any(process.number == number for process in processes):
+                for process in _ready(processes):
+                    try:
+                        found, size_bytes, subject = process.receive()
+                    except EOFError:
+                        if not runs_again:
+                            raise ProcessKilled from None
+                        process.number = None
+                        continue
+                    advance(size_bytes, subject)
+                    if found is not None and process.number is not None:
+                        results[process.number] = found
+                        process.work_on(next(coming, None))
+                advance(0)
+            yield from results.pop(number) if number in results else [run(item, advance) for item in group]
     finally:
-        for process in in_order:
+        for process in processes:
             process.end()
+
+
+def _start(processes: list[_Process[ResultT]], count: int, groups: Sequence[Group[ResultT]], run: Run[ResultT]) -> None:
+    """Add so many processes, or as many as the system gives."""
+    # An interrupt must not raise in a fork, and not here before the fork is known: it would not be ended.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with suppress(OSError):  # too many processes
+            processes.extend(_Process(groups, run) for _ in range(count))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def _ready(processes: Iterable[_Process[ResultT]]) -> list[_Process[ResultT]]:
+    """Wait for processes that have sent something or have ended, and return them; not long."""
+    working, poll = {process.answers: process for process in processes if process.number is not None}, select.poll()
+    for descriptor in working:
+        poll.register(descriptor, select.POLLIN)
+    return [working[descriptor] for descriptor, _ in poll.poll(POLL_SECONDS * 1000)]
 
 
 class _Process(Generic[ResultT]):
     """A forked process, which begins with all that this one knows. It sends the results of a group when it is done.
 
-    `results` is None while it works. If the system gives no process, this one has worked on the group.
+    `number` is that of the group that it works on, None without. Interrupts must be blocked. Raises OSError if the
+    system gives no process.
     """
 
-    def __init__(
-        self, group: Sequence[Item[Any] | Known[ResultT]], run: Run[ResultT], advance: Advance, *, runs_again: bool
-    ) -> None:
-        from multiprocessing import get_context
-
-        self._group, self._run, self._advance, self._runs_again = group, run, advance, runs_again
-        self.results: list[ResultT] | None = None
-        context = get_context("fork")
-        self.pipe, sending = context.Pipe(duplex=False)
-        self._process = context.Process(
-            target=_work_on, args=(self._items, run, self.pipe, sending, os.getpid()), daemon=True
-        )
-        # An interrupt must not raise in the fork, and not here before the fork is known: it would not be ended.
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    def __init__(self, groups: Sequence[Group[ResultT]], run: Run[ResultT]) -> None:
+        self.number: int | None = None
+        numbers, self._numbers = os.pipe()
+        self.answers, answers = os.pipe()
+        parent = os.getpid()
         try:
-            self._process.start()
-        except OSError:  # too many processes
-            self.results = self._work_here()
+            self._pid = os.fork()
+            if not self._pid:
+                self._close()  # else the fork would wait for itself to read its results, after the other was killed
+                _work_on(groups, run, numbers, answers, parent)
+        except OSError:
+            self._close()
+            raise
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-            sending.close()
+            os.close(numbers)
+            os.close(answers)
 
-    @property
-    def _items(self) -> list[Item[Any]]:
-        return [item for item in self._group if isinstance(item, Item)]
+    def work_on(self, number: int | None) -> None:
+        """Have it work on a group (None: there is no more)."""
+        self.number = number
+        if number is not None:
+            with suppress(BrokenPipeError):  # it was killed, as `receive` will show
+                os.write(self._numbers, number.to_bytes(_NUMBER_BYTES, "little"))
 
-    def take_results(self) -> None:
-        """Set `results`, now that the process has sent them or has ended. Raises its exception, and ProcessKilled."""
-        try:
-            found, error, trace = self.pipe.recv()
-        except (EOFError, OSError):
-            if not self._runs_again:
-                raise ProcessKilled from None
-            self.results = self._work_here()
-        else:
-            if error is not None:
-                raise error from RuntimeError(f"in a forked process:\n{trace}")
-            for item in self._items:
-                self._advance(item.size_bytes, next(iter(item.paths), ""))
-            self.results = self._in_order(found)
-        self.end()
+    def receive(self) -> tuple[list[ResultT] | None, int, str]:
+        """Return the results of the group, None if it goes on, and how many bytes of what were read.
 
-    def _work_here(self) -> list[ResultT]:
-        return self._in_order(self._run(item, self._advance) for item in self._items)
-
-    def _in_order(self, found: Iterable[ResultT]) -> list[ResultT]:
-        results = iter(found)
-        return [item.result if isinstance(item, Known) else next(results) for item in self._group]
+        Raises EOFError if the process was killed, and the exception of the work.
+        """
+        size_bytes = int.from_bytes(_read(self.answers, _NUMBER_BYTES), "little")
+        found, error, trace, *read = pickle.loads(_read(self.answers, size_bytes))
+        if error is not None:
+            raise error from RuntimeError(f"in a forked process:\n{trace}")
+        return found, *read
 
     def end(self) -> None:
         """End the process now, unless it has ended."""
-        if self._process.pid is not None:
-            self._process.kill()
-            self._process.join()
-        self.pipe.close()
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        self._close()
+
+    def _close(self) -> None:
+        os.close(self._numbers)
+        os.close(self.answers)
 
 
-def _work_on(
-    items: Sequence[Item[Any]], run: Run[Any], receiving: Connection, sending: Connection, parent: int
-) -> None:
-    """Work on items in a fork. Interrupts stay blocked: the process that forked it ends it."""
-    receiving.close()  # else this process would wait for itself to read its results, after the other was killed
-    threading.Thread(target=_end_with, args=(parent,), name="kafkalog-end", daemon=True).start()
-    gc.freeze()  # a collection would write to all objects, whose pages are shared
+def _work_on(groups: Sequence[Group[Any]], run: Run[Any], numbers: int, answers: int, parent: int) -> NoReturn:
+    """Work on groups in a fork. Interrupts stay blocked: the process that forked it ends it."""
     try:
-        answer: Any = [run(item, do_not_report) for item in items], None, ""
+        threading.Thread(target=_end_with, args=(parent,), name="kafkalog-end", daemon=True).start()
+        gc.freeze()  # a collection would write to all objects, whose pages are shared
+        while True:
+            _send(answers, _results_of(groups[int.from_bytes(_read(numbers, _NUMBER_BYTES), "little")], run, answers))
+    finally:
+        os._exit(1)
+
+
+def _results_of(group: Group[ResultT], run: Run[ResultT], answers: int) -> _Answer[ResultT]:
+    """Return the answer of a fork about a group. While it works, it sends what it has read."""
+    read_bytes, read = 0, ""
+
+    def report(size_bytes: int, subject: str = "", /) -> None:
+        nonlocal read_bytes, read
+        read_bytes, read = read_bytes + size_bytes, subject or read
+        if read_bytes >= REPORT_BYTES:
+            _send(answers, (None, None, "", read_bytes, read))
+            read_bytes = 0
+
+    try:
+        found = [run(item, report) for item in group]
     except Exception as error:
         import traceback
 
-        answer = None, error, traceback.format_exc()
-    with suppress(OSError):  # the other process was killed
-        sending.send(answer)
+        return None, error, traceback.format_exc(), 0, ""
+    return found, None, "", read_bytes, read
+
+
+_Answer = tuple[list[ResultT] | None, Exception | None, str, int, str]
+_NUMBER_BYTES = 8
+
+
+def _send(descriptor: int, answer: _Answer[Any]) -> None:
+    data = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+    with open(descriptor, "wb", closefd=False) as pipe:
+        pipe.write(len(data).to_bytes(_NUMBER_BYTES, "little") + data)
+
+
+def _read(descriptor: int, size_bytes: int) -> bytearray:
+    """Return so many bytes of a pipe. Raises EOFError if it ends before."""
+    data = bytearray()
+    while len(data) < size_bytes:
+        part = os.read(descriptor, size_bytes - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
 
 
 def _end_with(parent: int) -> None:

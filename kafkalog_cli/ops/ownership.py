@@ -1,16 +1,20 @@
 """Whether the cluster gives a partition directory to the broker that it lies with, and what that broker does if not."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.names import DirectoryKind, moved_out, partition_directory_name
 from kafkalog_cli.errors import KafkalogError, Refused, shell_word
 from kafkalog_cli.log.partition import Partition, partitions_in, topic_id_on_disk
-from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
-from kafkalog_cli.log.settings.metadata_image import PartitionRegistration, TopicState
 from kafkalog_cli.log.settings.source import SettingsSource
+
+if TYPE_CHECKING:
+    from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
+    from kafkalog_cli.log.settings.metadata_image import PartitionRegistration, TopicState
 
 Places = Mapping[tuple[str, int], tuple[str, ...]]
 """The real directories of partitions, by topic and number."""

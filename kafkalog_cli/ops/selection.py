@@ -282,7 +282,7 @@ def partition_paths(fs: Filesystem, path: str, takes: Takes | None = None) -> It
     ):
         yield PartitionPath(trimmed, directory)
     else:
-        yield from partitions_in(fs, trimmed, takes)
+        yield from partitions_in(fs, trimmed, takes, entries)
 
 
 def _directory(fs: Filesystem, path: str) -> str:

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 
+from kafkalog_cli.format.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from kafkalog_cli.format.internal_topics.java_json import java_json
 from kafkalog_cli.format.internal_topics.records import (
     CLUSTER_METADATA,
-    CONSUMER_OFFSETS,
     REMOTE_LOG_METADATA,
     SHARE_GROUP_STATE,
-    TRANSACTION_STATE,
     ApiMessage,
     UnreadableRecord,
     decode_api_message,

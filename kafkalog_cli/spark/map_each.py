@@ -25,6 +25,7 @@ from kafkalog_cli.ops.map_each import (
     MapEach,
     Work,
     do_not_report,
+    planned,
 )
 from kafkalog_cli.ops.move.same_place import PartitionIdentities, PartitionIdentity
 from kafkalog_cli.spark.jobs import Jobs
@@ -69,7 +70,7 @@ def _map_each(  # noqa: PLR0913
     An item has a job of its own: if a worker dies in every attempt, only that item has failed.
     """
     del jobs, forks
-    listed = list(items)
+    listed = [*planned(items)]
     largest_first = sorted(
         ((at, item) for at, item in enumerate(listed) if isinstance(item, Item)), key=lambda one: -one[1].size_bytes
     )

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as twin
 
-from kafkalog_cli.format.internal_topics.java_json import java_double
 from kafkalog_cli.format.java_text import (
     format_properties,
+    java_double,
     java_string,
     lines,
     parse_int,

@@ -3,6 +3,7 @@
 from functools import cache
 from typing import Any, NamedTuple
 
+from kafkalog_cli.format.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from kafkalog_cli.format.internal_topics.decode import OverLimit, Undecodable, WireReader, read_message
 from kafkalog_cli.format.internal_topics.schema import (
     NEWEST_RELEASE,
@@ -13,14 +14,11 @@ from kafkalog_cli.format.internal_topics.schema import (
     message_schema,
 )
 
-CONSUMER_OFFSETS = "__consumer_offsets"
-TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
 CLUSTER_METADATA = "__cluster_metadata"
 REMOTE_LOG_METADATA = "__remote_log_metadata"
 
 COORDINATOR_TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE)
-INTERNAL_COMPACTED = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 API_MESSAGE_TOPICS = (CLUSTER_METADATA, REMOTE_LOG_METADATA)
 
 CONSUMER_PROTOCOL = "consumer"

@@ -8,17 +8,18 @@ from collections.abc import Generator, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum, unique
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.legacy import scan_v07
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.scan import Scanned, scan
 from kafkalog_cli.log.reading.budget import LARGE_BUFFERS, LARGE_BYTES
 from kafkalog_cli.log.reading.readable import read_readable
+
+if TYPE_CHECKING:
+    from kafkalog_cli.format.records import RecordBlock
 
 CHUNK_BYTES = 2 << 20
 
@@ -216,6 +217,8 @@ class Scan:
 
     def _scan(self, view: memoryview, position: int) -> Scanned:
         if self._v07_base_offset is not None:
+            from kafkalog_cli.format.legacy import scan_v07
+
             return scan_v07(view, position, self.end, self.limits, self._v07_base_offset)
         return scan(view, position, self.end, self.limits)
 

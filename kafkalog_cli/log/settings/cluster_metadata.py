@@ -6,13 +6,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.names import METADATA_TOPIC, partition_directory_name
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import RECORD_BATCH_MAGIC, Batch
 from kafkalog_cli.format.control import ControlRecord, decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind, fault_of, unreadable
 from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, UnreadableRecord, decode_api_message
 from kafkalog_cli.format.records import field_bytes
+from kafkalog_cli.log.log_dir import metadata_log_in
 from kafkalog_cli.log.open_transactions import SegmentPart, parts_to_replay
 from kafkalog_cli.log.partition import Partition, PartitionFile, Segment, open_partition
 from kafkalog_cli.log.reading.records import RecordReader
@@ -203,13 +203,6 @@ def read_snapshot(fs: Filesystem, path: str, *, as_bootstrap: bool = False) -> S
     replay = _Replay(fs, faults, MetadataPoint(), is_node=as_bootstrap, checks_crc=not as_bootstrap)
     replay.snapshot(path)
     return replay.contents()
-
-
-def metadata_log_in(fs: Filesystem, directory: str) -> str | None:
-    """Return the path of the metadata log in a log directory (or metadata.log.dir), None if it does not exist."""
-    path = f"{directory.rstrip('/')}/{partition_directory_name(METADATA_TOPIC, 0)}"
-    status = fs.status(path)
-    return path if status is not None and status.is_directory else None
 
 
 def _snapshot_order(snapshot: PartitionFile) -> tuple[int, int]:

@@ -1,8 +1,11 @@
 """The settings of a topic in a log directory, from the command line, server.properties and the metadata log."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping, Sequence
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.disk.directory_contents import has_root_file
 from kafkalog_cli.disk.fs import Filesystem, read_all
@@ -11,8 +14,11 @@ from kafkalog_cli.errors import KafkalogError, PathNotFound, UsageError
 from kafkalog_cli.format import meta_properties
 from kafkalog_cli.format.json_files import decode_quorum_state
 from kafkalog_cli.format.meta_properties import MetaProperties
-from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
+from kafkalog_cli.log.log_dir import metadata_log_in
 from kafkalog_cli.log.settings.topic_config import Origin, Settings, UnreadSource, resolve
+
+if TYPE_CHECKING:
+    from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 
 _Unread = tuple[UnreadSource, ...]
 BROKER_CONFIG, METADATA = "--broker-config FILE", "--metadata DIR"
@@ -46,6 +52,7 @@ class SettingsSource:
         self._meta: dict[str, MetaProperties | None] = {}
         self._metadata: dict[str, ClusterMetadata] = {}
         self._metadata_logs: dict[str | None, str | None] = {}
+        self._kraft: dict[str | None, bool] = {}
         self._topics: dict[tuple[str | None, str, bool], Settings] = {}
 
     def meta(self, log_dir: str | None) -> MetaProperties | None:
@@ -82,6 +89,11 @@ class SettingsSource:
         A metadata log proves it, and so does the file that a controller starts from. `meta.properties` may be missing
         or damaged, and a cluster that migrated from ZooKeeper keeps its version 0. Raises as `metadata` does.
         """
+        if log_dir not in self._kraft:
+            self._kraft[log_dir] = self._is_kraft(log_dir)
+        return self._kraft[log_dir]
+
+    def _is_kraft(self, log_dir: str | None) -> bool:
         meta = self.meta(log_dir)
         if meta is not None and not meta.is_of_zookeeper:
             return True
@@ -119,6 +131,8 @@ class SettingsSource:
         return None if state is None else state.data_version > 0
 
     def _read(self, metadata_log: str) -> ClusterMetadata:
+        from kafkalog_cli.log.settings.cluster_metadata import read_cluster_metadata  # few directories have one
+
         with self._working:
             if metadata_log not in self._metadata:
                 self._metadata[metadata_log] = read_cluster_metadata(self._fs, metadata_log)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import NamedTuple
 
-from kafkalog_cli.format.java_text import parse_int, parse_long
+from kafkalog_cli.format.java_text import java_double, parse_int, parse_long
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
 """The parsed value of a setting. None: not set, which is possible only for settings without a default."""
@@ -137,8 +137,6 @@ def config_text(value: ConfigValue) -> str:
     if isinstance(value, tuple):
         return ",".join(value)
     if isinstance(value, float):
-        from kafkalog_cli.format.internal_topics.java_json import java_double
-
         return java_double(value)
     return str(value)
 

@@ -33,7 +33,7 @@ from kafkalog_cli.log.settings.topic_config import Setting, parse_topic_settings
 from kafkalog_cli.ops.call.observer import LockWarnings, Note, Observer
 from kafkalog_cli.ops.call.options import Path, Paths, VerbOptions
 from kafkalog_cli.ops.call.target import Target
-from kafkalog_cli.ops.map_each import Advance, Forks, Item, Items, Known, MapEach, Work, map_each
+from kafkalog_cli.ops.map_each import Advance, AnyItem, Forks, Item, Items, Known, MapEach, Work, map_each
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places, places_of_partitions
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions, selection_of
@@ -323,13 +323,13 @@ class Call:
             for outcome in outcomes:
                 self._take(outcome, show or self.observer.show)
 
-    def _warned_of_locks(self, items: Items[Any, Outcome]) -> Iterator[Item[Any] | Known[Outcome]]:
+    def _warned_of_locks(self, items: Items[Any, Outcome]) -> Iterator[AnyItem[Any, Outcome]]:
         """Yield items until no further one may be started, and warn of locked log directories before."""
         warnings = LockWarnings(self.fs, self.observer.report)
         for item in items:
             if self.is_over:
                 return
-            if self.only_reads and isinstance(item, Item):
+            if self.only_reads and not isinstance(item, Known) and item.paths:
                 log_dir = self.log_dir(item.paths[0])
                 if log_dir is not None:
                     warnings.about(log_dir)

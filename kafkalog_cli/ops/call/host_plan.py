@@ -20,7 +20,19 @@ from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import directory_name
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.call.observer import Note, Observer
-from kafkalog_cli.ops.map_each import Advance, Failed, Forks, Item, Items, Known, MapEach, Work, do_not_report, run_item
+from kafkalog_cli.ops.map_each import (
+    Advance,
+    Failed,
+    Forks,
+    Item,
+    Items,
+    Known,
+    MapEach,
+    Work,
+    do_not_report,
+    planned,
+    run_item,
+)
 from kafkalog_cli.ops.selection import expand
 
 Verb = Callable[[MapEach, Observer], object]
@@ -146,7 +158,7 @@ class _Captured:
     ) -> Generator[Any, None, None]:
         """See MapEach."""
         del jobs, name, advance, forks, fs
-        self.items += items
+        self.items += planned(items)
         self.run, self.failed = partial(run_item, work, failed), failed
         yield from ()
 

@@ -9,7 +9,8 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import NothingSelected, UsageError, shell_word
-from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from kafkalog_cli.format.internal_topics import CONSUMER_OFFSETS
+from kafkalog_cli.format.internal_topics.records import SHARE_GROUP_STATE
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import read_broker_properties

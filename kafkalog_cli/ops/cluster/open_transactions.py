@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.internal_topics.records import TRANSACTION_STATE
+from kafkalog_cli.format.internal_topics import TRANSACTION_STATE
 from kafkalog_cli.log.open_transactions import OpenTransaction
 from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic, Copies, in_sorted_runs
 from kafkalog_cli.ops.cluster.tables.coordinator_log import Transaction, TransactionPartitions, transactions

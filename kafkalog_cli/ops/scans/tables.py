@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import DamagedLog
-from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
+from kafkalog_cli.format.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.metadata_image import BrokerState

@@ -40,6 +40,8 @@ class Severity(Enum):
     WARNING = "warning"
     CORRUPTION = "corruption"
 
+    __hash__ = object.__hash__  # see FileKind
+
     @property
     def exit_code(self) -> ExitCode:
         """The exit code of a target whose worst finding has this severity."""
@@ -136,6 +138,8 @@ class FindingKind(Enum):
     which then names it. There are no `steps` if nothing has to be done or, again, if the finding names them.
     `at_start`: what a broker does at its next start, if that is known of each finding of the kind.
     """
+
+    __hash__ = object.__hash__  # see FileKind
 
     severity: Severity
     broker_effect: str

@@ -1,8 +1,10 @@
 """Gaps in offsets between batches, inside them and at the start of a log: losses, or traces of compaction."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, WorkState
@@ -16,7 +18,6 @@ from kafkalog_cli.format.batch import (
     BatchColumns,
 )
 from kafkalog_cli.format.columns import any_row, rows_before_gaps
-from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.log.partition import Partition, try_leader_epochs
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
@@ -25,6 +26,9 @@ from kafkalog_cli.ops.check.checks.segment_walk import BatchRun
 from kafkalog_cli.ops.check.verify.places import TopicFacts
 from kafkalog_cli.ops.look.listing.root import LogDirRoot
 from kafkalog_cli.ops.steps import VERIFY, Step
+
+if TYPE_CHECKING:
+    from kafkalog_cli.format.records import RecordBlock
 
 _EMPTY_BYTES = RECORD_BATCH.size
 NO_BATCH, NO_RECORD = "no batch covers offsets", "no record holds offsets"

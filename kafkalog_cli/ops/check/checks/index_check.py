@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum, unique
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import compress
 from typing import Any, ClassVar, NamedTuple
 
@@ -269,7 +269,10 @@ class OffsetIndexCheck(IndexCheck):
         self._call_end = array("q", [NO_BATCH]) * count
         self._has_calls = False
         self._open_calls: list[tuple[int, int]] = []
-        self._record_offsets = lru_cache(CACHED_BATCHES)(self._read_offsets)
+
+    @cached_property
+    def _record_offsets(self) -> Callable[[Batch], tuple[int, int] | None]:
+        return lru_cache(CACHED_BATCHES)(self._read_offsets)
 
     def _read_offsets(self, batch: Batch) -> tuple[int, int] | None:
         """Return the offsets of the first and last record of a batch, None if no record can be read."""

@@ -1,16 +1,19 @@
 """Checks a partition's batches while its segments are walked: damage, order, gaps, epochs, timestamps, records."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
     NO_OFFSET,
+    NO_TIMESTAMP,
     RECORD_BATCH,
     RECORD_BATCH_MAGIC,
     TRANSACTIONAL_MASK,
@@ -19,7 +22,6 @@ from kafkalog_cli.format.batch import (
 )
 from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.ops.check.checks.chain_findings import (
     beyond_finding,
@@ -33,10 +35,13 @@ from kafkalog_cli.ops.check.checks.diagnose import Finding, as_kind, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import MAX_FINDINGS, FindingKind
 from kafkalog_cli.ops.check.checks.gaps import Gaps, InnerGaps, cleaner_wrote, rows_behind_gaps
 from kafkalog_cli.ops.check.checks.producers import ProducerTrail
-from kafkalog_cli.ops.check.checks.records import RecordsCheck
 from kafkalog_cli.ops.check.checks.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.ops.check.checks.unusual_times import UnusualTimes, batch_times
 from kafkalog_cli.results import Count
+
+if TYPE_CHECKING:
+    from kafkalog_cli.format.records import RecordBlock
+    from kafkalog_cli.ops.check.checks.records import RecordsCheck
 
 NO_LEADER_EPOCH = NO_PRODUCER_ID = -1
 MAX_EPOCH_CHANGES = 10_000
@@ -116,6 +121,8 @@ class LogCheck:
         self._times = UnusualTimes(self._now_ms, "batch")
         self._records = None
         if self._reads_records:
+            from kafkalog_cli.ops.check.checks.records import RecordsCheck
+
             self._records = RecordsCheck(self._now_ms, InnerGaps(self.inner_gaps, log.path, base_offset))
         self._bad: list[Batch] = []
         self._counts: Counter[FindingKind] = Counter()
@@ -139,8 +146,10 @@ class LogCheck:
             self.was_cleaned = self.was_cleaned or cleaner_wrote(batches)
         if not self.headers_only:
             self._look_at_crcs(batches)
-            self._times.see(batch_times(batches), batches.last_offset, batches.position)
-            self._has_producers = self._has_producers or batches.survey.largest.producer_id >= 0
+            least, largest = batches.survey.least, batches.survey.largest
+            if least.base_timestamp < NO_TIMESTAMP or self._times.may_have(least.max_timestamp, largest.max_timestamp):
+                self._times.see(batch_times(batches), batches.last_offset, batches.position)
+            self._has_producers = self._has_producers or largest.producer_id >= 0
             if not is_ordinary:
                 self._look_at_counts(batches)
                 self._look_at_producers(batches)

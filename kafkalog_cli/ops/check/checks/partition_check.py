@@ -20,7 +20,6 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.log_end import LogBounds, segment_end
 from kafkalog_cli.log.partition import Partition, PartitionFile, Segment
 from kafkalog_cli.log.reading.header import control_type_at, header_at
-from kafkalog_cli.log.settings.cluster_metadata import read_snapshot
 from kafkalog_cli.ops.check.checks.file_report import (
     NO_LOG_NOTE,
     FileNote,
@@ -516,6 +515,8 @@ def small_report(files: DirectoryFiles, file: PartitionFile) -> FileReport:
         of = "" if name.offset is None else f" up to offset {name.offset}, epoch {name.epoch}"
         notes = [FileNote(f"records of the metadata log{of}: kafkalog dump-log prints them")]
         if name.state is WorkState.IN_PLACE:
+            from kafkalog_cli.log.settings.cluster_metadata import read_snapshot
+
             fault = read_snapshot(files.fs, file.status.path).fault
             notes += [] if fault is None else [fault_note(name.kind, fault)]
         return files.report(file, notes=notes)

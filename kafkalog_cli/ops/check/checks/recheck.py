@@ -58,7 +58,7 @@ class Recheck:
         self._fs = fs
         self._path = path
         self._sleep = sleep
-        self._before: Stamps = {}
+        self._listed: Iterable[FileStatus] = ()
         self._count = 0
 
     def begin(self, listed: Iterable[FileStatus] = ()) -> None:
@@ -67,11 +67,11 @@ class Recheck:
         `listed` is the listing that the check rests on. Every change since then counts, so it may be old. Empty: the
         directory is listed now.
         """
-        self._before = _stamps(listed) or self._now()
+        self._listed = listed or self._list()
 
     def may_differ(self) -> bool:
         """Whether another check may find another state."""
-        return self.is_live or self._now() != self._before
+        return self.is_live or self._now() != _stamps(self._listed)
 
     def confirm(
         self, found: FoundT, check: Callable[[], FoundT], doubts: Callable[[FoundT, Stamps], set[_Key]]
@@ -88,7 +88,8 @@ class Recheck:
             stamps = self._now()
             doubted = doubts(found, stamps)
             confirmed = doubted if confirmed is None else doubted & confirmed
-            if not confirmed or self._count == len(PAUSES_SECONDS) or not (self.is_live or stamps != self._before):
+            may_differ = self.is_live or stamps != _stamps(self._listed)
+            if not confirmed or self._count == len(PAUSES_SECONDS) or not may_differ:
                 return found, confirmed, stamps
             if self.is_live:
                 self._sleep(PAUSES_SECONDS[self._count])
@@ -97,10 +98,13 @@ class Recheck:
 
     def _now(self) -> Stamps:
         """Return what identifies each file of the directory; empty if the directory was removed."""
+        return _stamps(self._list())
+
+    def _list(self) -> Iterable[FileStatus]:
         try:
-            return _stamps(self._fs.list_directory(self._path))
+            return self._fs.list_directory(self._path)
         except KafkalogError:
-            return {}
+            return ()
 
 
 def _stamps(entries: Iterable[FileStatus]) -> Stamps:

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import accumulate
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.names import classify_file
@@ -22,20 +22,22 @@ from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OffsetIndex
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_end import LogBounds, last_entries
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import Headers, header_at
 from kafkalog_cli.log.reading.scan import Chunk, Rows, Scan, good_rows
 from kafkalog_cli.ops.damage import DamageSeen
 
+if TYPE_CHECKING:
+    from kafkalog_cli.format.records import RecordBlock
+
+    TakeRecords = Callable[[RecordBlock], None]
+
 MAX_MAGIC = 2
 MAX_PENDING = 10_000
 """Batches with bad CRCs that are pending, as they may not be batches if the chain breaks after them."""
 MAX_DAMAGED = 20
 """The largest number of breaks that a walk remembers."""
-
-TakeRecords = Callable[[RecordBlock], None]
 
 
 class DamagedBytes(NamedTuple):

@@ -50,6 +50,10 @@ class UnusualTimes:
         self._plural = "es" if what.endswith("ch") else "s"
         self._groups: dict[TimestampOddity, _Group] = {}
 
+    def may_have(self, least: int, largest: int) -> bool:
+        """Whether any of some timestamps may be unusual."""
+        return least < LAST_SECOND or largest > self._now_ms + TOLERATED_AHEAD_MS
+
     def see(
         self,
         timestamps: IntColumn,
@@ -94,8 +98,7 @@ class UnusualTimes:
 
         For a normal log, the column's minimum and maximum show that there are none.
         """
-        least, most = LAST_SECOND, self._now_ms + TOLERATED_AHEAD_MS
-        low, high = least_and_largest(timestamps)
-        if low >= least and high <= most:
+        if not self.may_have(*least_and_largest(timestamps)):
             return []
+        least, most = LAST_SECOND, self._now_ms + TOLERATED_AHEAD_MS
         return rows_where(lambda time: (time < least) & (time != NO_TIMESTAMP) | (time > most), timestamps)

@@ -19,11 +19,11 @@ from kafkalog_cli.disk.names import (
 )
 from kafkalog_cli.errors import KafkalogError, Unreadable
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
+from kafkalog_cli.log.log_end import is_index_missing
 from kafkalog_cli.log.partition import Partition, is_passed_over, unusable_files
 from kafkalog_cli.log.reading.header import Headers
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.look.listing.listing import is_index_missing
 from kafkalog_cli.ops.steps import MOVE_ASIDE, Step, Word, nothing
 
 _MARKED = {

@@ -3,9 +3,11 @@
 A node in KRaft mode reads them first (KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.verify).
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import (
@@ -17,13 +19,16 @@ from kafkalog_cli.disk.names import (
 )
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.log.log_dir import metadata_log_in
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import NEVER_LED, SET_ALL_ASIDE, VOTES_ALONE, FindingKind, StartAction
 from kafkalog_cli.ops.look.listing.root import LogDirRoot
 from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, Word, path_word, together
+
+if TYPE_CHECKING:
+    from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 
 _NO_LEADER = "its partitions have no leader, since the cluster assigns them to another directory id"
 _OTHER_VOTER = (

@@ -16,11 +16,9 @@ from kafkalog_cli.ops.check.checks.log_check import LogCheck
 from kafkalog_cli.ops.check.checks.partition_check import PartitionCheck, ReadContext
 from kafkalog_cli.ops.check.verify.advice import add_next_steps, with_acknowledged
 from kafkalog_cli.ops.check.verify.files import bad_names, file_findings, size_findings
-from kafkalog_cli.ops.check.verify.metadata_log import metadata_findings
 from kafkalog_cli.ops.check.verify.permissions import partition_permissions
 from kafkalog_cli.ops.check.verify.places import topic_id_problems
 from kafkalog_cli.ops.check.verify.root import checkpoint_findings, first_in_the_way
-from kafkalog_cli.ops.check.verify.seven import check_seven
 from kafkalog_cli.ops.check.verify.task import TargetKind, Verification, VerifyTask, shown_path
 from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import CheckpointedOffsets
@@ -55,7 +53,12 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         transactions=task.wanted is None and task.level is not Level.QUICK,
         advance=task.advance,
     )
-    log = (check_seven if is_v07 else _walk)(read_context, task, check)
+    if is_v07:
+        from kafkalog_cli.ops.check.verify.seven import check_seven
+
+        log = check_seven(read_context, task, check)
+    else:
+        log = _walk(read_context, task, check)
     found, root, facts = check.findings, task.root, task.facts
     # The lines of the checkpoints are not about a stray or deleted directory, but about the partition in its place.
     lines = CheckpointedOffsets()
@@ -97,6 +100,8 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
     elif not check.headers_only:
         found = [*found, *check.gaps.finding(NO_BATCH), *check.inner_gaps.finding(NO_RECORD)]
     if partition.directory.is_metadata_log:
+        from kafkalog_cli.ops.check.verify.metadata_log import metadata_findings
+
         found = [*metadata_findings(read_context, partition.path, found, root)]
         found = [one for one in found if task.wants(one.path)]
     unknown = [f"topic ids and replicas ({facts.unknown_because})"] if facts.unknown_because else []

@@ -1,9 +1,11 @@
 """Where a partition belongs: its topic id in the metadata log, its replicas, and other directories with it."""
 
+from __future__ import annotations
+
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.directory_contents import holds_partition
 from kafkalog_cli.disk.fs import Filesystem, read_all
@@ -11,10 +13,9 @@ from kafkalog_cli.disk.names import DirectoryKind, FileKind, partition_directory
 from kafkalog_cli.errors import KafkalogError, Refused
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.fault import unreadable
-from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
+from kafkalog_cli.format.internal_topics import INTERNAL_COMPACTED
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import Partition, PartitionPath, topic_id_on_disk
-from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding, of_fault
@@ -35,6 +36,9 @@ from kafkalog_cli.ops.steps import (
     recover_command,
     text_of,
 )
+
+if TYPE_CHECKING:
+    from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 
 _GIVE_THE_ID = (FindingKind.TOPIC_ID_DIFFERS, FindingKind.METADATA_FILE_MISSING)
 """Findings whose next step gives the directory the topic id of the metadata log."""
@@ -185,10 +189,10 @@ def facts_of(
     metadata = settings.metadata(log_dir)
     findings: tuple[Finding, ...] = ()
     if topic_id is None:
-        has_file = any(entry.name == FileKind.PARTITION_METADATA.value for entry in partition.entries)
-        problems = topic_id_problems(fs, partition.path) if has_file else ()
-        steps = _id_steps(partition, log_dir, settings)
-        findings = tuple(p._replace(steps=steps) if p.kind is FindingKind.METADATA_FILE else p for p in problems)
+        name = FileKind.PARTITION_METADATA.value
+        if any(entry.name == name for entry in partition.entries):
+            steps, problems = _id_steps(partition, log_dir, settings), topic_id_problems(fs, partition.path)
+            findings = tuple(p._replace(steps=steps) if p.kind is FindingKind.METADATA_FILE else p for p in problems)
         findings = findings or tuple(_missing_id(fs, partition, log_dir, settings))
     if metadata is None or not metadata.is_complete:
         compacted = _is_compacted(partition.topic, log_dir, settings)

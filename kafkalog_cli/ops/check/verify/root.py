@@ -23,7 +23,6 @@ from kafkalog_cli.ops.check.verify.identity import (
     restore_steps,
     second_metadata_log,
 )
-from kafkalog_cli.ops.check.verify.metadata_log import bootstrap_findings
 from kafkalog_cli.ops.check.verify.permissions import root_permissions
 from kafkalog_cli.ops.look.listing.root import CheckpointedOffsets, LocatedFault, LogDirRoot
 from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, compare_command, nothing, path_word, together
@@ -57,6 +56,8 @@ def root_findings(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
     yield from identity_findings(fs, root, settings)
     for file in root.files:
         if file.path.endswith(f"/{FileKind.BOOTSTRAP_SNAPSHOT.value}"):
+            from kafkalog_cli.ops.check.verify.metadata_log import bootstrap_findings
+
             yield from bootstrap_findings(fs, file.path, root.path)
     names = {classify_file(file.path.rpartition("/")[2]).kind for file in root.files}
     if FileKind.META_PROPERTIES not in names and _has_run(fs, root, names, settings):
@@ -246,11 +247,13 @@ def checkpoint_findings(
         (FileKind.CLEANER_CHECKPOINT, lines.cleaner, FindingKind.CLEANER_BEYOND_END),
     )
     for file, offset, kind in values:
+        if offset is None:
+            continue
         path = f"{root.path.rstrip('/')}/{file.value}"
-        if offset is not None and offset < 0:
+        if offset < 0:
             message = f"{topic}-{number}: {offset} is not an offset"
             yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, message, expected="0 or more", got=str(offset))
-        elif offset is not None and log is not None and offset > log.end:
+        elif log is not None and offset > log.end:
             message = f"{topic}-{number}: {_LINE_NAMES[kind]} ({offset}) is past the end of the log ({log.end})"
             if kind is FindingKind.HIGH_WATERMARK_BEYOND_END:
                 lost = counted(offset - log.end, "acknowledged record is", "acknowledged records are")

@@ -91,13 +91,13 @@ class Verification:
 
         10 for a comparison in which nothing was compared, 12 for metadata of a newer Kafka.
         """
-        if any(found.kind is FindingKind.NOT_COMPARED for found in self.findings):
+        kinds = {found.kind for found in self.findings}
+        if FindingKind.NOT_COMPARED in kinds:
             return ExitCode.NOT_FOUND
-        if any(found.kind is FindingKind.METADATA_NEWER for found in self.findings):
+        if FindingKind.METADATA_NEWER in kinds:
             return ExitCode.UNSUPPORTED
-        worst = max((found.severity.exit_code for found in self.findings), default=ExitCode.OK)
-        is_read = all(found.kind is not FindingKind.NOT_READ for found in self.findings)
-        return worst if is_read or worst is ExitCode.CORRUPTION else ExitCode.FAILURE
+        worst = max((kind.severity.exit_code for kind in kinds), default=ExitCode.OK)
+        return ExitCode.FAILURE if FindingKind.NOT_READ in kinds and worst is not ExitCode.CORRUPTION else worst
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings with this severity."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.names import PARTITION_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
-from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
+from kafkalog_cli.format.internal_topics import INTERNAL_COMPACTED
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, log_bytes, open_partition_of
 from kafkalog_cli.log.settings.source import SettingsSource
@@ -31,7 +31,7 @@ from kafkalog_cli.ops.check.verify.task import TargetKind, Verification, VerifyT
 from kafkalog_cli.ops.check.verify.with_rechecks import removed, verify_with_rechecks
 from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import LogDirRoot, read_root, root_above
-from kafkalog_cli.ops.map_each import Advance, Forks, Item, Known, MapEach
+from kafkalog_cli.ops.map_each import Advance, AnyItem, Forks, Item, Known, MapEach, Unplanned
 from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partition_paths
 from kafkalog_cli.ops.steps import Step, path_word
 
@@ -42,7 +42,7 @@ def verify_paths(  # noqa: PLR0913, PLR0917
     """Verify partitions and log directories. Raises as `VerifyPlanner.tasks`."""
     call = Call("verify", paths, {**options, "observer": observer}, reads=True, engine=engine)
     planner = VerifyPlanner(call, level, limits)
-    forks = Forks.NONE if level is Level.DEEP else Forks.OF_SMALL_ITEMS  # threads do better for records
+    forks = Forks.NONE if level is Level.DEEP else Forks.OF_MANY_ITEMS  # threads do better for records
     return call.read_each(planner.tasks(call.paths), planner.work, forks=forks)
 
 
@@ -109,7 +109,7 @@ class VerifyPlanner:
         log_dir = self._log_dir(path)
         return None if log_dir is None else self._root(log_dir)
 
-    def tasks(self, paths: Sequence[str]) -> Iterator[Item[VerifyTask] | Known[Outcome]]:
+    def tasks(self, paths: Sequence[str]) -> Iterator[AnyItem[VerifyTask, Outcome]]:
         """Yield the tasks, and the results that are known already, in order.
 
         Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the settings and the metadata log.
@@ -133,7 +133,8 @@ class VerifyPlanner:
         if not targets and not self._failed:
             yield _failed("", nothing_selected(self._fs, list(paths), self._selection))
         for target in targets:
-            yield self._task_of(target, settings, across)
+            paths_read = () if target.is_root else (target.directory.path,)
+            yield Unplanned(partial(self._task_of, target, settings, across), paths_read)
 
     # ---- the work to do
 
@@ -223,7 +224,6 @@ class VerifyPlanner:
             return VerifyTask(partition, level, now_ms, root, wanted=target.wanted)
         leftover = None if root is None else staged_finding(root, partition.directory.name)
         if leftover is not None:
-            self._call.observer.progress.advance(log_bytes(partition), path)
             topic, number, found = partition.topic, partition.number, (with_path(leftover, path),)
             unread = ("what is in it",)
             return Verification(path, level, TargetKind.PARTITION, topic, number, found, not_looked_at=unread)

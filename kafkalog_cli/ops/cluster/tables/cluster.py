@@ -4,12 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.log.settings.cluster_metadata import (
-    ClusterMetadata,
-    MetadataPoint,
-    metadata_log_in,
-    read_cluster_metadata,
-)
+from kafkalog_cli.log.log_dir import metadata_log_in
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, MetadataPoint, read_cluster_metadata
 from kafkalog_cli.log.settings.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE, BrokerState
 from kafkalog_cli.ops.cluster.tables.coordinator_log import OnDamage
 from kafkalog_cli.ops.damage import damaged_log

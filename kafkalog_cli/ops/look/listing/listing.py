@@ -28,7 +28,7 @@ from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY, Time
 from kafkalog_cli.format.json_files import QuorumState, decode_quorum_state
 from kafkalog_cli.format.txnindex import ABORTED_TXN
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, Shutdown
-from kafkalog_cli.log.log_end import SegmentEnd, last_entries, segment_end, v07_end
+from kafkalog_cli.log.log_end import SegmentEnd, is_index_missing, last_entries, segment_end, v07_end
 from kafkalog_cli.log.open_transactions import (
     OpenTransaction,
     headers_of,
@@ -500,20 +500,6 @@ def sidecar_lengths(segment: Segment, notes: FaultNotes) -> None:
         size, most = str(segment.log.size_bytes), str(MAX_SEGMENT_BYTES)
         message = f"{size} bytes: a broker opens no segment over {most} bytes"
         notes.add(segment.log.path, [Fault(FaultKind.INVALID_LENGTH, 0, message, expected=most, got=size)])
-
-
-def is_index_missing(fs: Filesystem, segment: Segment, kind: FileKind) -> bool:
-    """Whether an index is missing that a broker would have beside this log."""
-    status = segment.offset_index if kind is FileKind.OFFSET_INDEX else segment.time_index
-    if status is not None or segment.is_v07 or not segment.log.size_bytes:
-        return False
-    try:
-        with fs.open_read(segment.log.path) as file:
-            first = header_at(file, 0)
-    except (KafkalogError, OSError):
-        return False
-    # Time indexes exist since 0.10.1.
-    return isinstance(first, Batch) and (kind is FileKind.OFFSET_INDEX or first.magic >= 2)
 
 
 def _start(log: ReadableFile, header: Batch) -> SegmentStart:

@@ -17,7 +17,7 @@ from kafkalog_cli.disk.metered_fs import IoRate, Meter, MeteredFilesystem
 from kafkalog_cli.errors import ClusterError, ExitCode, KafkalogError, NotSent, Refused, Unreadable, combined_exit_code
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault, unreadable
-from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
+from kafkalog_cli.format.internal_topics import CONSUMER_OFFSETS
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.call.options import Context
 from kafkalog_cli.ops.change.append.partitioning import partition_of_key

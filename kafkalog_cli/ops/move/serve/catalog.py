@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, Unreadable
-from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED, TRANSACTION_STATE
+from kafkalog_cli.format.internal_topics import INTERNAL_COMPACTED, TRANSACTION_STATE
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.source import SettingsSource, read_meta

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.fault import unreadable
-from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
+from kafkalog_cli.format.internal_topics import CONSUMER_OFFSETS
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.call.observer import Note

@@ -109,3 +109,24 @@ class LeaderEpochs:
     def _latest(self) -> EpochEntry | None:
         latest = self.latest_epoch
         return None if latest is None else self._by_epoch[latest]
+
+
+def truncation_offset(follower: LeaderEpochs, end_offset: int, leader: LeaderEpochs, leader_end: int) -> int | None:
+    """Return the offset at which a follower cuts its log off before it fetches from the leader.
+
+    As AbstractFetcherThread.getOffsetTruncationState (KIP-101, KIP-279). None if the leader does not know where the
+    follower's epoch ends: the follower then goes back to its high watermark.
+    """
+    own = LeaderEpochs(follower.entries)
+    while (epoch := own.latest_epoch) is not None:
+        known = leader.end_of(epoch, leader_end)
+        if known is None:
+            return None
+        leader_epoch, leader_epoch_end = known
+        own_epoch, own_epoch_end = own.end_of(leader_epoch, end_offset) or (leader_epoch, end_offset)
+        if own_epoch == leader_epoch:
+            return min(own_epoch_end, leader_epoch_end, end_offset)
+        # The leader's answer is an epoch that the follower does not know: it asks again about the epoch before.
+        end_offset = min(own_epoch_end, end_offset)
+        own.truncate_from_end(end_offset)
+    return None

@@ -1,6 +1,6 @@
 """Commands on the disks of all hosts of a Spark cluster (`--each-host`)."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -39,25 +39,30 @@ def hosts_of(environment: Environment, spark: Spark, request: HostsRequest, *, a
         yield hosts
 
 
-def report_hosts(call: Call, hosts: "Hosts") -> Run[Any]:
+Together = Callable[[Sequence[tuple[str, Outcome]], "Hosts"], Iterable[Outcome]]
+"""Returns what the outcomes of several hosts about one subject say together."""
+
+
+def report_hosts(call: Call, hosts: "Hosts", together: Together = lambda _, __: ()) -> Run[Any]:
     """Report the outcomes of a verb on all hosts, and the hosts that are missing; the exit code is 5 if there are any.
 
-    The results get the names of their hosts.
+    The results get the names of their hosts. What they say together follows them.
     """
     for host, note in hosts.notes:
         call.observer.report(note._replace(host=host))
     for error in hosts.missing:
         call.observer.fail(error)
-    outcome = call.report_each(_outcomes(call, hosts))
+    outcome = call.report_each(_outcomes(call, hosts, together))
     return replace(outcome, exit_code=ExitCode.PARTIAL) if hosts.missing else outcome
 
 
-def _outcomes(call: Call, hosts: "Hosts") -> Generator[Outcome, None, None]:
+def _outcomes(call: Call, hosts: "Hosts", together: Together) -> Generator[Outcome, None, None]:
     progress = call.observer.progress
     progress.begin(call.verb, hosts.total_bytes)
     for results in hosts.results(progress.advance):
         for host, outcome in results:
             yield _of_host(host, outcome)
+        yield from together(results, hosts)
 
 
 def _of_host(host: str, outcome: Outcome) -> Outcome:

@@ -33,7 +33,9 @@ from kafkalog_cli.cli.reports import Reports as VerbReports
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted
+from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.ops.call.call import Call
+from kafkalog_cli.ops.call.call import Outcome as CallOutcome
 from kafkalog_cli.ops.call.call import Run as Outcome
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.check.checks.diagnose import Finding
@@ -56,6 +58,7 @@ from kafkalog_cli.output.stream import Paint, paint_of, printable
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.ci_report import CiReport
+    from kafkalog_cli.spark.each_host import Hosts
 
 EXAMPLES = {
     "Check a log directory": "kafkalog verify /var/lib/kafka",
@@ -109,7 +112,7 @@ def verify(  # noqa: PLR0913
     damage are only counted, in the last line. Nothing is changed, and no lock is taken.
 
     With --each-host, executors of Spark check the disks of their own hosts, and results are in the order of the
-    partitions. A host that should have PATH and does not answer is named.
+    partitions. The replicas of a partition are compared. A host that should have PATH and does not answer is named.
     """
     if against is not None and spark.engine == "spark":
         raise UsageError(reason="--against needs --engine local: it compares two partitions in one process")
@@ -125,11 +128,11 @@ def verify(  # noqa: PLR0913
         from kafkalog_cli.cli.each_host import hosts_of, report_hosts, without_observer
         from kafkalog_cli.ops.call.host_plan import HostsRequest
 
-        verb = partial(verify_paths, paths, without_observer(options), level, decoding.limits)
+        verb = partial(verify_paths, paths, without_observer(options), level, decoding.limits, with_facts=True)
         request = HostsRequest(verb, tuple(paths), settings.metadata, hosts.hosts, jobs)
         call = Call("verify", paths, options, reads=True)
         with hosts_of(environment, spark, request, as_json=run.run.as_json) as there:
-            return run.finish(report_hosts(call, there))
+            return run.finish(report_hosts(call, there, partial(_compared, level, decoding.limits)))
     engine = engine_of(environment, spark, jobs, as_json=run.run.as_json)
     with run.of_whole_run(), engine as map_each:
         if against is not None:
@@ -140,6 +143,19 @@ def verify(  # noqa: PLR0913
         else:
             outcome = verify_paths(paths, options, level, decoding.limits, map_each, run)
     return run.finish(outcome)
+
+
+def _compared(
+    level: Level, limits: Limits, outcomes: Sequence[tuple[str, CallOutcome]], hosts: "Hosts"
+) -> Iterator[CallOutcome]:
+    """Yield the comparison of the replicas of a partition, if several hosts have one."""
+    from kafkalog_cli.ops.check.verify.replica_facts import Replica, ReplicaFacts, read_rows
+    from kafkalog_cli.ops.check.verify.replicas_across_hosts import compare_across_hosts
+
+    of_hosts = ((host, getattr(found.result, "facts", None)) for host, found in outcomes)
+    replicas = [Replica(host, facts) for host, facts in of_hosts if isinstance(facts, ReplicaFacts)]
+    for result in compare_across_hosts(replicas, level, partial(hosts.answers, answer=partial(read_rows, limits))):
+        yield CallOutcome(result.path, result)
 
 
 class VerifyRun(VerbReports):
@@ -336,7 +352,8 @@ class VerifyText:
             if counts and (kind is not TargetKind.LOG_DIR or set(counts) != {OK}):
                 sentences.append(f"{counted(counts.total(), singular, plural)}: {self._verdicts(counts)}")
         notes = f", {counted(self._notes, 'note')} (--verbose)" if self._notes else ""
-        return f"{'; '.join(sentences)}{notes}, {sized(self._bytes)}"
+        size = "" if self._counts.keys() == {TargetKind.COMPARISON} else f", {sized(self._bytes)}"
+        return f"{'; '.join(sentences)}{notes}{size}"
 
     def _verdicts(self, counts: Counter[str]) -> str:
         paint = self._paint
@@ -367,9 +384,11 @@ class HostsText:
         """See CiReport: the counts of each host, and the parts that were not checked."""
         if self._printing.quiet:
             return
+        together = self._hosts.pop("", None)
         for host, text in self._hosts.items():
             yield self._paint.wrapped(f"{printable(host)}: {text.counts}", indent="  ") + "\n"
-        yield f"{counted(len(self._hosts), 'host')}, {spent(self._seconds())}\n"
+        words = [counted(len(self._hosts), "host"), *([] if together is None else [together.counts])]
+        yield f"{'; '.join(words)}, {spent(self._seconds())}\n"
         yield from not_checked({name: None for text in self._hosts.values() for name in text.unchecked}, self._paint)
 
     def _of(self, host: str) -> VerifyText:

@@ -86,10 +86,25 @@ def verification_summary(verification: Verification, paint: Paint = NO_PAINT) ->
     if totals.records:
         words.append(counted(totals.records, "record"))
     verdict, colour = _verdict(verification, paint)
+    if verification.hosts:
+        prefix = f"{counted(len(verification.hosts), 'replica')} on {', '.join(verification.hosts)}: "
+        verdict = "; ".join(_differences(verification)) or verdict
     gap = "  " if verdict_of(verification) == OK else ", "
     where = printable(path_on(verification.host, verification.path))
     line = f"{where}: {prefix}{verdict}{gap if words else ''}{', '.join(words)}"
     return paint.coloured(paint.wrapped(line, indent="  "), verdict, colour)
+
+
+def _differences(verification: Verification) -> Iterator[str]:
+    """Yield in a few words how replicas differ from the most complete one. A path on a host begins with its name."""
+    for finding in verification.findings:
+        host, first, last = finding.path.partition(":/")[0], finding.first_offset, finding.last_offset
+        if first is None or last is None:
+            continue
+        if finding.kind is FindingKind.DIVERGED:
+            yield f"{host} diverges at offset {first:,}"
+        elif finding.kind in {FindingKind.RECORDS_MISSING, FindingKind.REPLICA_BEHIND}:
+            yield f"{host} lacks " + (f"offset {first:,}" if first == last else f"offsets {first:,} to {last:,}")
 
 
 def _verdict(verification: Verification, paint: Paint) -> tuple[str, Colour]:

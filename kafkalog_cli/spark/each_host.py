@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -46,6 +46,10 @@ TASKS_PER_CORE = 4
 MOST_HELD = 20_000
 """Results that may wait for those of other hosts about earlier subjects."""
 MOST_JOBS = 512
+
+
+HostPath = tuple[str, str]
+"""The name of a host, and a path there."""
 
 
 class HostResult(NamedTuple):
@@ -313,6 +317,21 @@ class Hosts:
         for host in self._ready:
             if host not in hosts:
                 self.missing.append(HostMissing(reason=f"{host.name}: it answered after the work had begun, not done"))
+
+    def answers(self, questions: Mapping[HostPath, Any], answer: Callable[[Any, Advance], Any]) -> dict[HostPath, Any]:
+        """Return what `answer` returns on the host of each question, without those of hosts where it fails."""
+        by_name = {host.name: host for host in self._ready}
+        futures: dict[HostPath, Future[Any]] = {}
+        for key, question in questions.items():
+            host = by_name[key[0]]
+            task = _Task(host.place, self._request.paths, self._pickled((answer, [question])))
+            futures[key] = self._pool.submit(self._jobs.run, _work_in_task, task, [*host.executors])
+        found: dict[HostPath, Any] = {}
+        for key, future in futures.items():
+            with suppress(KafkalogError):
+                results = future.result()
+                found |= {} if results is None else {key: results[0]}
+        return found
 
     def _share_out(self, host: _Host, items: Sequence[tuple[int, Item[Any] | Known[Any]]]) -> None:
         """Make chunks of about a second of work, or less if cores would get too few."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kafka.three_brokers import unpack
 from tests.spark.clusters import cluster, spark_environment
 from tests.support.commands import kafkalog
 from tests.support.product import KafkalogError
@@ -68,9 +69,14 @@ class Disks:
         return found
 
 
-def make_disk(disk, node):
-    """Copies of real partitions, one with damage on the second node, and one that is only on the third."""
+def make_disk(disk, node, of_broker):
+    """Copies of real partitions, one with damage on the second node, and one that is only on the third.
+
+    Beside them are those of a broker whose replicas differ from those of the others.
+    """
     disk.mkdir(parents=True)
+    for partition in of_broker.glob("[a-z]*-[0-9]"):
+        shutil.copytree(partition, disk / partition.name)
     (disk / "meta.properties").write_text(f"version=1\nnode.id={node}\ncluster.id=bGFiLWNsdXN0ZXItMDAwMA\n")
     for number in range(PARTITIONS):
         shutil.copytree(EXAMPLE / f"mixed-{number % 2}", disk / f"mixed-{number}")
@@ -95,8 +101,9 @@ def disks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hosts")
     (folder / "kafka").mkdir()
     found = Disks(folder, "")
+    unpack(folder)
     for node, disk in enumerate(found.own, 1):
-        make_disk(disk, node)
+        make_disk(disk, node, folder / f"broker-{node}")
 
     (folder / "empty").mkdir()
 
@@ -145,7 +152,10 @@ def test_each_host_reports_what_each_disk_has_and_does_again_what_a_killed_proce
     partitions = [(one["topic"], one["partition"]) for one in verified]
     assert partitions == sorted(partitions)
     counts = {one["host"].rpartition("-")[2]: one for one in objects(out) if one["type"] == "verified-host"}
-    assert [counts[node]["corruptions"] for node in "123"] == [0, 1, 0]
+    bad = {node: sum(one.get("corruptions", 0) for one in found) for node, found in alone.items()}
+    assert [counts[str(node)]["corruptions"] for node in bad] == [*bad.values()]
+    assert bad[2] >= 2
+    check_comparisons(objects(out), disks)
 
     rows = {node: [one for one in found if one["type"] == "stats"] for node, found in disks.alone("stats").items()}
     missing = disks.start("stats", "--format", "json", hosts=4)
@@ -176,6 +186,24 @@ def test_each_host_reports_what_each_disk_has_and_does_again_what_a_killed_proce
     assert reported | named == {one["path"] for one in alone[3] if one["type"] == "verification"}
     assert not reported & named
     assert len(named) > 10
+
+
+def check_comparisons(found, disks):
+    """The partitions whose replicas differ, what they lack, and what a follower of another would cut off."""
+    comparisons = {one["path"]: one for one in found if one.get("target") == "comparison"}
+    assert comparisons.keys() == {path.name for path in disks.own[0].glob("*-*")}
+    assert {path for path, one in comparisons.items() if one["corruptions"]} == {
+        "mixed-7", "users-1", *(f"orders-{number}" for number in range(4)),
+    }  # fmt: skip
+    assert [name.rpartition("-")[2] for name in comparisons["orders-0"]["hosts"]] == ["1", "2", "3"]
+    assert comparisons["payments-0"]["infos"] == 3  # two are behind, and one is more complete
+    own = [one for one in found if one["type"] == "finding" and "host" not in one]
+    cut = next(one for one in own if one["kind"] == "diverged" and one["topic"] == "orders")
+    assert cut["first_offset"] == 100
+    assert f":{disks.path}/orders-0 cuts its log off at offset 100, and loses 30 offsets" in cut["broker_effect"]
+    (missing,) = [one for one in own if one["kind"] == "records-missing" and one["topic"] == "users"]
+    assert missing["path"].endswith(f"/broker-2:{disks.path}/users-1")
+    assert f":{disks.path}/users-1/ {disks.path}/users-1` restore it from the other" in missing["next_step"]
 
 
 def executor_below(pid, word="CoarseGrainedExecutorBackend"):

@@ -101,8 +101,10 @@ public final class Client {
     private void create(String topic, Map<String, String> settings) throws Exception {
         String partitions = settings.remove("partitions");
         int count = partitions == null ? 1 : Integer.parseInt(partitions);
+        String replicas = settings.remove("replicas");
+        short factor = replicas == null ? 1 : Short.parseShort(replicas);
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
-            admin.createTopics(List.of(new NewTopic(topic, count, (short) 1).configs(settings))).all().get();
+            admin.createTopics(List.of(new NewTopic(topic, count, factor).configs(settings))).all().get();
             awaitLeaders(admin, topic, count);
         }
     }

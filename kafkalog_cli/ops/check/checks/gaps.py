@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -93,12 +94,18 @@ def rows_behind_gaps(batch_run: BatchRun) -> list[int]:
     return [row + 1 for row in rows_before_gaps(batches.base_offset, batches.last_offset)]
 
 
-def has_gap(batch_run: BatchRun) -> bool:
-    """Whether there is an offset gap between two batches of the run."""
-    return any(
-        batch_run.base_offset[row] > batch_run.last_offset[row - 1] + 1
-        for row in (rows_behind_gaps(batch_run) if batch_run.is_ordered else ())
-    )
+def cleaned_to(batch_run: BatchRun) -> int:
+    """Return the offset after the last trace of the cleaner, a mark or an offset gap between two batches; 0 if none."""
+    batches, rows = batch_run.batches, rows_behind_gaps(batch_run) if batch_run.is_ordered else []
+    base, last = batch_run.base_offset, batch_run.last_offset
+    end = max((base[row] for row in rows if base[row] > last[row - 1] + 1), default=0)
+    if cleaner_wrote(batches):
+        rows_in_all = len(batches)
+        unmarked = bisect_left(
+            range(rows_in_all), True, key=lambda row: not cleaner_wrote(batches.part(row, rows_in_all))
+        )
+        end = max(end, last[unmarked - 1] + 1)
+    return end
 
 
 def _missing(first: int, last: int) -> str:

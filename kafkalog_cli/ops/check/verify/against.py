@@ -13,8 +13,18 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.check.verify.replica_side import Head, ReplicaSide
-from kafkalog_cli.ops.steps import MOVE_AWAY, REPLICATE, Step, Steps, Word, on_condition, path_word, together
+from kafkalog_cli.ops.check.verify.replica_side import Head, LogFacts, ReplicaSide
+from kafkalog_cli.ops.steps import (
+    MOVE_AWAY,
+    REPLICATE,
+    Argv,
+    Step,
+    Steps,
+    Word,
+    on_condition,
+    path_word,
+    together,
+)
 
 _COMPARED = (1, 2, 3, 4, 5, 6, 14)
 """Columns that identify a batch: size, both offsets, leader epoch, magic, CRC, and whether the CRC is right."""
@@ -34,34 +44,43 @@ def compare(
     problem = _cannot_compare(ours, theirs)
     if problem:
         return (not_compared(ours.path, problem),)
-    with ReplicaSide(ours, limits) as left, ReplicaSide(theirs, limits) as right:
-        difference = _first_difference(left, right)
-        found = [] if difference is None else [_diverged(difference)]
-        left.drain()
-        right.drain()
+    with ReplicaSide.of(ours, limits) as left, ReplicaSide.of(theirs, limits) as right:
+        found = compare_sides(left, right, is_compacted, log_start)
+    if left.shared:
+        found.append(more_complete(ours.path, left, right))
+    return tuple(found)
+
+
+def compare_sides(left: ReplicaSide, right: ReplicaSide, is_compacted: bool | None, log_start: int) -> list[Finding]:
+    """Return the differences, and read both sides to their ends."""
+    difference = _first_difference(left, right)
+    found = [] if difference is None else [_diverged(difference)]
+    left.drain()
+    right.drain()
     sides = ((left, right), (right, left))
     missing = [one for here, there in sides for one in _missing(here, there, is_compacted, log_start)]
     found += missing
     found += _behind(left, right)
     if not missing and (left.only_here or right.only_here):
         found.append(_gone(left, right))
-    if not left.shared and difference is None and not (left.is_empty and right.is_empty):
-        found.append(_nothing_shared(left, right))
-    if left.shared:
-        found.append(finding(FindingKind.MORE_COMPLETE, ours.path, _verdict(left, right)))
-    return tuple(found)
+    if not left.shared and difference is None and not (left.log.is_empty and right.log.is_empty):
+        found.append(_nothing_shared(left.log, right.log))
+    return found
 
 
-def _verdict(ours: ReplicaSide, theirs: ReplicaSide) -> str:
-    """Say which of the two replicas to keep."""
-    both = f"{ours.path}: {ours.words}; {theirs.path}: {theirs.words}"
-    further = _damaged_and_longer(ours, theirs)
+def more_complete(path: str, *sides: ReplicaSide) -> Finding:
+    """Return the finding that says which replica to keep."""
+    contents = "; ".join(f"{side.log.place}: {side.words}" for side in sides)
+    neither = "neither" if len(sides) == len(("ours", "theirs")) else "none"
+    better = max(sides, key=lambda side: (side.log.rank, not side.unexplained))
+    further = next((side.log for side in sides if _is_damaged_and_longer(side.log, better.log)), None)
     if further is not None:
-        step = f"salvage {further.path} (recover --salvage OUT) before it is given up"
-        return f"neither is more complete, the damaged one reaches further: {both}; {step}"
-    better = max(ours, theirs, key=lambda side: (side.rank, not side.unexplained))
-    is_alike = ours.rank == theirs.rank and bool(ours.unexplained) is bool(theirs.unexplained)
-    return f"{'neither' if is_alike or better.unexplained else better.path} is more complete: {both}"
+        step = f"salvage {further.place} (recover --salvage OUT) before it is given up"
+        words = f"{neither} is more complete, the damaged one reaches further: {contents}; {step}"
+    else:
+        is_alike = len({(side.log.rank, bool(side.unexplained)) for side in sides}) == 1
+        words = f"{neither if is_alike or better.unexplained else better.log.place} is more complete: {contents}"
+    return finding(FindingKind.MORE_COMPLETE, path, words)
 
 
 def is_other_name(partition: Partition) -> bool:
@@ -74,19 +93,22 @@ def not_compared(path: str, why: str, steps: Steps = (), *, kind: FindingKind = 
     return finding(kind, path, f"not compared: {why}", steps=steps)
 
 
-def _nothing_shared(ours: ReplicaSide, theirs: ReplicaSide) -> Finding:
+def _nothing_shared(ours: LogFacts, theirs: LogFacts) -> Finding:
     for here, there in ((ours, theirs), (theirs, ours)):
         if here.is_empty:
-            return not_compared(here.path, f"the log of {here.path} has no valid batch", _restored_from(there.path))
-    ranges = (f"{side.start_offset} to {side.end_offset}" for side in (ours, theirs))
-    return not_compared(ours.path, "the logs have no batch in common: offsets " + " and ".join(ranges))
+            return not_compared(here.place, f"the log of {here.place} has no valid batch", _restored_from(there))
+    ranges = (f"{log.start_offset} to {log.end_offset}" for log in (ours, theirs))
+    return not_compared(ours.place, "the logs have no batch in common: offsets " + " and ".join(ranges))
 
 
-def _restored_from(path: str) -> Steps:
-    """Return the steps that give a directory (PATH) the records that its other replica, at `path`, has."""
+def _restored_from(other: LogFacts) -> Steps:
+    """Return the steps that give a directory (PATH) the records that its other replica has."""
+    copy: Argv = ("cp", "-a", path_word(other.path), Word.PATH)
+    if other.host:
+        copy = ("rsync", "-a", f"{other.place.rstrip('/')}/", Word.PATH)
     return (
         *on_condition("if the other replica is in sync", REPLICATE),
-        together([MOVE_AWAY, ("cp", "-a", path_word(path), Word.PATH)], "restore it from the other", "Else"),
+        together([MOVE_AWAY, copy], "restore it from the other", "Else"),
     )
 
 
@@ -102,9 +124,14 @@ def _cannot_compare(ours: Partition, theirs: Partition) -> str:
     is_copy = is_one_topic and (_is_named_after(ours.name, theirs.name) or _is_named_after(theirs.name, ours.name))
     if not (is_same or is_copy or has_other_name):
         return f"{ours.name} and {theirs.name} are different partitions"
-    if own is not None and other is not None and own != other:
-        return f"{ours.name} and {theirs.name} are of different topics: the topic ids are {own} and {other}"
-    return ""
+    return of_other_topics(ours.name, own, theirs.name, other)
+
+
+def of_other_topics(name: str, topic_id: str | None, other_name: str, other_id: str | None) -> str:
+    """Return why two directories with these topic ids are not compared, "" if the ids do not differ."""
+    if topic_id is None or other_id is None or topic_id == other_id:
+        return ""
+    return f"{name} and {other_name} are of different topics: the topic ids are {topic_id} and {other_id}"
 
 
 def _is_named_after(copy: str, name: str) -> bool:
@@ -153,7 +180,7 @@ def _first_difference(left: ReplicaSide, right: ReplicaSide) -> _Difference | No
 
 def _note_lost_end(here: ReplicaSide, there: ReplicaSide) -> None:
     """Note the batches after the last batch of `here`, below the name of its last segment, that only `there` has."""
-    while (head := there.head()) is not None and head.batch.last_offset < here.named_end:
+    while (head := there.head()) is not None and head.batch.last_offset < here.log.named_end:
         there.only_here += here.lacks(there.exact(head))
         there.step()
 
@@ -221,12 +248,12 @@ def _diverged(difference: _Difference) -> Finding:
         expected=_words(theirs),
         got=_words(ours),
         offsets=(difference.offset, max(ours.last_offset, theirs.last_offset)),
-        broker_effect=_CUT_BY_EPOCH if is_of_epochs else "",
+        broker_effect=CUT_BY_EPOCH if is_of_epochs else "",
         steps=(_KEEP_A_COPY,) if is_of_epochs else (),
     )
 
 
-_CUT_BY_EPOCH = "a follower cuts its log off at the first batch of another leader epoch, and fetches the leader's"
+CUT_BY_EPOCH = "a follower cuts its log off at the first batch of another leader epoch, and fetches the leader's"
 _KEEP_A_COPY = Step("copy the follower's directory to another disk before its broker starts, if its batches are needed")
 
 
@@ -234,46 +261,45 @@ def _words(batch: Batch) -> str:
     return f"last offset {batch.last_offset}, crc {batch.crc}, leader epoch {batch.leader_epoch}"
 
 
-def _damaged_and_longer(ours: ReplicaSide, theirs: ReplicaSide) -> ReplicaSide | None:
-    if bool(ours.damaged) is bool(theirs.damaged):
-        return None
-    damaged, sound = (ours, theirs) if ours.damaged else (theirs, ours)
-    is_further = (damaged.last_epoch, damaged.end_offset) > (sound.last_epoch, sound.end_offset)
-    return damaged if is_further else None
+def _is_damaged_and_longer(log: LogFacts, other: LogFacts) -> bool:
+    """Whether a damaged log reaches further than the other, which has no damage."""
+    is_further = (log.last_epoch, log.end_offset) > (other.last_epoch, other.end_offset)
+    return log.damaged > 0 and not other.damaged and is_further
 
 
 def _behind(ours: ReplicaSide, theirs: ReplicaSide) -> Iterator[Finding]:
     """Yield a finding if one replica is less complete than the other, with the difference."""
-    if ours.rank == theirs.rank:
+    if ours.log.rank == theirs.log.rank:
         return
-    less, more = sorted((ours, theirs), key=lambda side: side.rank)
+    less, more = sorted((ours, theirs), key=lambda side: side.log.rank)
     how = "less complete than"
-    if _damaged_and_longer(ours, theirs) is not None:
+    if _is_damaged_and_longer(less.log, more.log):
         less, more, how = more, less, "ends before"
-    message = f"{how} {more.path}: {less.words}; there: {more.words}"
-    offsets = (less.end_offset, more.end_offset - 1) if less.end_offset < more.end_offset else None
-    yield finding(FindingKind.REPLICA_BEHIND, less.path, message, offsets=offsets)
+    message = f"{how} {more.log.place}: {less.words}; there: {more.words}"
+    end, other_end = less.log.end_offset, more.log.end_offset
+    offsets = (end, other_end - 1) if end < other_end else None
+    yield finding(FindingKind.REPLICA_BEHIND, less.log.place, message, offsets=offsets)
 
 
 def _missing(here: ReplicaSide, there: ReplicaSide, is_compacted: bool | None, log_start: int) -> Iterator[Finding]:
     """Yield a finding about offsets missing in `here` that neither compaction nor deletion explains; count them."""
     lost = here.missing
-    is_explained = here.was_cleaned if is_compacted is None else is_compacted
+    is_explained = here.log.cleaned_to > 0 if is_compacted is None else is_compacted
     if not lost.ranges or is_explained or lost.reached < log_start:
         return
-    message = f"offsets {lost.first} to {lost.last} are missing, and {there.path} has them"
+    message = f"offsets {lost.first} to {lost.last} are missing, and {there.log.place} has them"
     if lost.ranges > 1:
         message += f"; {lost.ranges} gaps of {lost.offsets} offsets in all"
     here.unexplained = lost.offsets
     expected, got = f"batches with offsets {lost.first} to {lost.last}", "no batch"
     offsets = (lost.first, lost.last)
-    steps = _restored_from(there.path)
+    steps = _restored_from(there.log)
     yield finding(
-        FindingKind.RECORDS_MISSING, here.path, message, expected=expected, got=got, offsets=offsets, steps=steps
+        FindingKind.RECORDS_MISSING, here.log.place, message, expected=expected, got=got, offsets=offsets, steps=steps
     )
 
 
 def _gone(ours: ReplicaSide, theirs: ReplicaSide) -> Finding:
-    counts = f"{ours.only_here} batches are only here, {theirs.only_here} only in {theirs.path}"
+    counts = f"{ours.only_here} batches are only here, {theirs.only_here} only in {theirs.log.place}"
     message = f"of offsets that both logs reach, {counts}: cleaning went further on one side, or batches are missing"
-    return finding(FindingKind.NOT_COMPARABLE, ours.path, message)
+    return finding(FindingKind.NOT_COMPARABLE, ours.log.place, message)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Generator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -17,7 +17,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import Record
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.scan import Scan
-from kafkalog_cli.ops.check.checks.gaps import cleaner_wrote, has_gap
+from kafkalog_cli.ops.check.checks.gaps import cleaned_to
 from kafkalog_cli.ops.check.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 
 NO_EPOCH = -1
@@ -54,70 +54,119 @@ class Head(NamedTuple):
     path: str
 
 
-class ReplicaSide:
-    """The batches of one replica in file order, segment after segment; batches with a wrong CRC are left out.
+@dataclass(slots=True)
+class LogFacts:
+    """What is known of the log of one replica, once all its batches are read.
 
-    `end_offset` is the offset after the last batch whose CRC is right, as in Kafka, at least `named_end`: the offset in
-    the name of the last segment, which the log reached even if that segment is empty. `last_epoch` is the largest
-    leader epoch, -1 if unknown. `damaged` counts places without a valid batch. `only_here` counts batches that the
-    other replica lacks although its log reaches their offsets, up to the point of divergence. `unexplained` counts
-    offsets that only the other replica has, and that no cleaning or deletion explains. `is_empty`: there is no valid
-    batch. All this is complete once the log is read to its end (`drain`).
+    `host` is "" on the machine that compares. `end_offset` is the offset after the last batch whose CRC is right, as in
+    Kafka, at least `named_end`: the offset in the name of the last segment, which the log reached even if that segment
+    is empty. `last_epoch` is the largest leader epoch, -1 if unknown. `damaged` counts places without a valid batch.
+    `is_empty`: there is no valid batch. `cleaned_to` is the offset after the last trace of the cleaner, 0 without one.
     """
 
-    def __init__(self, partition: Partition, limits: Limits) -> None:
-        self.path = partition.path
-        self.only_here = self.shared = self.damaged = self.unexplained = 0
+    path: str
+    start_offset: int
+    named_end: int
+    end_offset: int
+    host: str = ""
+    last_epoch: int = NO_EPOCH
+    damaged: int = 0
+    is_empty: bool = True
+    cleaned_to: int = 0
+
+    @classmethod
+    def of(cls, partition: Partition) -> LogFacts:
+        """Return what the names of the segments tell; `read_batches` adds the rest."""
+        offsets = [segment.base_offset for segment in partition.segments] or [0]
+        return cls(partition.path, offsets[0], offsets[-1], offsets[-1])
+
+    def add(self, batch_run: BatchRun) -> None:
+        """Add what batches tell."""
+        batches = batch_run.batches
+        self.is_empty = self.is_empty and not any(batches.valid)
+        self.cleaned_to = max(self.cleaned_to, cleaned_to(batch_run))
+        row = batches.last_valid_row()
+        if row is not None:
+            self.end_offset = max(self.end_offset, int(batches.last_offset[row]) + 1)
+            self.last_epoch = max(self.last_epoch, int(batches.leader_epoch[row]))
+
+    @property
+    def place(self) -> str:
+        """The path as messages name it, as `scp` takes it for another host."""
+        return f"{self.host}:{self.path}" if self.host else self.path
+
+    @property
+    def rank(self) -> tuple[bool, int, int, int]:
+        """A key that is larger for the more complete replica.
+
+        No damage counts first, then leader epoch and end as in Kafka's elections, then the smaller start offset.
+        """
+        return not self.damaged, self.last_epoch, self.end_offset, -self.start_offset
+
+    @property
+    def words(self) -> str:
+        """The contents as text for messages."""
+        damage = counted(self.damaged, "damaged place", "damaged places") if self.damaged else "no damage"
+        epoch = "unknown" if self.last_epoch == NO_EPOCH else self.last_epoch
+        return f"offsets {self.start_offset} to {self.end_offset}, leader epoch {epoch}, {damage}"
+
+
+Batches = Generator[tuple[str, BatchRun], None, None]
+"""The batches of a log in file order, with the path of their segment."""
+
+
+def read_batches(partition: Partition, limits: Limits, log: LogFacts, *, headers_only: bool = False) -> Batches:
+    """Yield the batches of a partition, segment after segment, and add to `log` what they tell."""
+    for segment in partition.segments:
+        try:
+            file = partition.fs.open_read(segment.log.path)
+        except KafkalogError:
+            log.damaged += 1
+            continue
+        with file:
+            walk = SegmentWalk(file, limits, headers_only=headers_only)
+            for batch_run in walk:
+                log.add(batch_run)
+                yield segment.log.path, batch_run
+            log.damaged += walk.damaged_count + walk.bad_crcs + (walk.fault is not None)
+
+
+class ReplicaSide:
+    """The batches of one replica in log order; batches with a wrong CRC are left out.
+
+    `only_here` counts batches that the other replica lacks although its log reaches their offsets, up to the point of
+    divergence. `unexplained` counts offsets that only the other replica has, and that no cleaning or deletion explains.
+    `log` is complete once the log is read to its end (`drain`). `read_digests` returns those of a batch's records.
+    """
+
+    def __init__(self, log: LogFacts, batches: Batches, read_digests: Callable[[Head], RecordDigests | None]) -> None:
+        self.log = log
+        self.only_here = self.shared = self.unexplained = 0
         self.missing = MissingHere()
-        self.was_cleaned = False
-        self.is_empty = True
-        self.last_epoch = NO_EPOCH
-        self.start_offset = partition.segments[0].base_offset if partition.segments else 0
-        self.end_offset = self.named_end = partition.segments[-1].base_offset if partition.segments else 0
         self.batch_run: BatchRun | None = None
         self.row = 0
-        self._fs = partition.fs
-        self._limits = limits
-        self._partition = partition
+        self._batches = batches
+        self._read_digests = read_digests
         self._log_path = ""
-        self._stack = ExitStack()
         self._digested: tuple[Head, RecordDigests | None] | None = None
-        self._batch_runs = self._walk()
         self._next_batch_run()
+
+    @classmethod
+    def of(cls, partition: Partition, limits: Limits) -> ReplicaSide:
+        """Return the side of a replica on this machine."""
+        log = LogFacts.of(partition)
+        digests = partial(RecordDigests.of, partition.fs, limits=limits)
+        return cls(log, read_batches(partition, limits, log), digests)
 
     def __enter__(self) -> ReplicaSide:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._batch_runs.close()
-        self._stack.close()
-
-    def _walk(self) -> Generator[BatchRun, None, None]:
-        for segment in self._partition.segments:
-            try:
-                file = self._stack.enter_context(self._fs.open_read(segment.log.path))
-            except KafkalogError:
-                self.damaged += 1
-                continue
-            self._log_path = segment.log.path
-            walk = SegmentWalk(file, self._limits)
-            yield from walk
-            self.damaged += walk.damaged_count + walk.bad_crcs + (walk.fault is not None)
-            self._stack.close()
+        self._batches.close()
 
     def _next_batch_run(self) -> None:
-        self.batch_run, self.row = next(self._batch_runs, None), 0
-        if self.batch_run is not None:
-            self._note(self.batch_run)
-
-    def _note(self, batch_run: BatchRun) -> None:
-        batches = batch_run.batches
-        self.is_empty = self.is_empty and not any(batches.valid)
-        self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(batch_run)
-        row = batches.last_valid_row()
-        if row is not None:
-            self.end_offset = max(self.end_offset, int(batches.last_offset[row]) + 1)
-            self.last_epoch = max(self.last_epoch, int(batches.leader_epoch[row]))
+        self._log_path, self.batch_run = next(self._batches, ("", None))
+        self.row = 0
 
     def head(self) -> Head | None:
         """Return the next valid batch, None at the end of the log."""
@@ -150,27 +199,17 @@ class ReplicaSide:
             self._next_batch_run()
 
     @property
-    def rank(self) -> tuple[bool, int, int, int]:
-        """A key that is larger for the more complete replica.
-
-        No damage counts first, then leader epoch and end as in Kafka's elections, then the smaller start offset.
-        """
-        return not self.damaged, self.last_epoch, self.end_offset, -self.start_offset
-
-    @property
     def words(self) -> str:
         """The contents as text for messages."""
-        damage = counted(self.damaged, "damaged place", "damaged places") if self.damaged else "no damage"
-        epoch = "unknown" if self.last_epoch == NO_EPOCH else self.last_epoch
         missing = f", {counted(self.unexplained, 'offset', 'offsets')} missing" if self.unexplained else ""
-        return f"offsets {self.start_offset} to {self.end_offset}, leader epoch {epoch}, {damage}{missing}"
+        return f"{self.log.words}{missing}"
 
     def lacks(self, head: Head) -> bool:
         """Note that this replica lacks a batch of the other replica.
 
         Returns False, without noting anything, if the batch lies before the start of this log.
         """
-        if head.first < self.start_offset:
+        if head.first < self.log.start_offset:
             return False
         self.missing.add(head.first, head.batch.last_offset)
         return True
@@ -179,7 +218,7 @@ class ReplicaSide:
         """Return the digests of a batch's records. Those of the last batch are kept: it may overlap several others."""
         known = self._digested
         if known is None or (known[0].path, known[0].batch) != (head.path, head.batch):
-            known = self._digested = head, RecordDigests.of(self._fs, head, self._limits)
+            known = self._digested = head, self._read_digests(head)
         return known[1]
 
 

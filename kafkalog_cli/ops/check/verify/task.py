@@ -14,7 +14,7 @@ from kafkalog_cli.ops.check.checks.log_check import Advance, Totals
 from kafkalog_cli.ops.check.verify.places import TopicFacts
 from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import LogDirRoot
-from kafkalog_cli.results import FLAT, Before, Count, Hidden, Host, PathName, exit_codes, of, result
+from kafkalog_cli.results import ABSENT, FLAT, Before, Count, Hidden, Host, PathName, exit_codes, of, result
 
 
 @unique
@@ -68,7 +68,10 @@ class Verification:
     infos: ClassVar[Count] = of(lambda found: found.count(Severity.INFO))
     not_looked_at: Annotated[tuple[str, ...], "parts that the level or a missing metadata log left unchecked"] = ()
     files: Hidden[frozenset[str] | None] = None
+    hosts: Annotated[tuple[str, ...] | None, ABSENT, "with replicas, of a comparison across hosts"] = None
     host: Annotated[Host, Before("path")] = None
+    facts: Hidden[object] = None
+    """The ReplicaFacts for a comparison with replicas of other hosts, if one is wanted."""
 
     @property
     def directory(self) -> str:

@@ -37,13 +37,29 @@ from kafkalog_cli.ops.steps import Step, path_word
 
 
 def verify_paths(  # noqa: PLR0913, PLR0917
-    paths: Paths, options: VerbOptions, level: Level, limits: Limits, engine: MapEach, observer: Observer
+    paths: Paths,
+    options: VerbOptions,
+    level: Level,
+    limits: Limits,
+    engine: MapEach,
+    observer: Observer,
+    *,
+    with_facts: bool = False,
 ) -> Run[Verification]:
-    """Verify partitions and log directories. Raises as `VerifyPlanner.tasks`."""
+    """Verify partitions and log directories, `with_facts` to compare replicas. Raises as `VerifyPlanner.tasks`."""
     call = Call("verify", paths, {**options, "observer": observer}, reads=True, engine=engine)
     planner = VerifyPlanner(call, level, limits)
     forks = Forks.NONE if level is Level.DEEP else Forks.OF_MANY_ITEMS  # threads do better for records
-    return call.read_each(planner.tasks(call.paths), planner.work, forks=forks)
+    work = partial(_with_facts, planner.work, limits) if with_facts else planner.work
+    return call.read_each(planner.tasks(call.paths), work, forks=forks)
+
+
+def _with_facts(
+    verify: Callable[[VerifyTask, Advance], Verification], limits: Limits, task: VerifyTask, advance: Advance
+) -> Verification:
+    from kafkalog_cli.ops.check.verify.replica_facts import read_facts
+
+    return replace(verify(task, advance), facts=read_facts(task, limits))
 
 
 class _Target(NamedTuple):

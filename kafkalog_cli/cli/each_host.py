@@ -46,7 +46,7 @@ Together = Callable[[Sequence[tuple[str, Outcome]], "Hosts"], Iterable[Outcome]]
 def report_hosts(call: Call, hosts: "Hosts", together: Together = lambda _, __: ()) -> Run[Any]:
     """Report the outcomes of a verb on all hosts, and the hosts that are missing; the exit code is 5 if there are any.
 
-    The results get the names of their hosts. What they say together follows them.
+    The results get the names of their hosts. What they say together comes before them.
     """
     for host, note in hosts.notes:
         call.observer.report(note._replace(host=host))
@@ -60,9 +60,9 @@ def _outcomes(call: Call, hosts: "Hosts", together: Together) -> Generator[Outco
     progress = call.observer.progress
     progress.begin(call.verb, hosts.total_bytes)
     for results in hosts.results(progress.advance):
+        yield from together(results, hosts)
         for host, outcome in results:
             yield _of_host(host, outcome)
-        yield from together(results, hosts)
 
 
 def _of_host(host: str, outcome: Outcome) -> Outcome:

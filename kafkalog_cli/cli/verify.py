@@ -372,8 +372,9 @@ class HostsText:
         self._hosts: dict[str, VerifyText] = {}
 
     def show(self, verification: Verification, findings: Sequence[Finding]) -> Iterator[str]:
-        """See CiReport."""
-        yield from self._of(verification.host or "").show(verification, findings)
+        """See CiReport. The summary of a comparison is the heading of its findings, and of those of its replicas."""
+        lines = [*self._of(verification.host or "").show(verification, findings)]
+        yield from lines if verification.host is not None else lines[-1:] + lines[:-1]
 
     def fail(self, path: str | None, error: KafkalogError) -> Iterable[str]:
         """See CiReport. The error is on stderr."""

@@ -20,7 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli import __version__
-from kafkalog_cli.errors import HostMissing, KafkalogError, UsageError, counted
+from kafkalog_cli.errors import HostMissing, KafkalogError, NothingSelected, UsageError, counted
 from kafkalog_cli.ops.call.host_plan import HostPlan, HostsRequest, Place, plan_on_host
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.map_each import POLL_SECONDS, Advance, Item, Known, do_not_report
@@ -34,8 +34,8 @@ SETTINGS = {"spark.locality.wait": "1h"}
 """A task waits for its executor, which is busy, instead of starting elsewhere. It does not wait for a dead one."""
 START_SECONDS, ANSWER_SECONDS = 120.0, 15.0
 """How long the first executor may take to answer, and each other after the one before."""
-RETURN_SECONDS = 60.0
-"""How long a host without an executor is waited for: a worker of Spark restarts a killed one."""
+RETURN_SECONDS = 20.0
+"""The least time for which a host without an executor is waited for: a worker of Spark restarts a killed one."""
 LOOK_SECONDS = 1.0
 """The time between two looks for executors that have come or gone."""
 TASK_BYTES = 512 << 20
@@ -126,6 +126,7 @@ class Hosts:
         self._ended: SimpleQueue[tuple[Callable[[Future[Any]], None], Future[Any]]] = SimpleQueue()
         self._pending = 0
         self._news_at = self._looked_at = 0.0
+        self._return_seconds = RETURN_SECONDS
         self._results: dict[int, Any] = {}
         self._next = 0
         self.missing: list[KafkalogError] = []
@@ -136,15 +137,17 @@ class Hosts:
     def find(self) -> None:
         """Ask all executors what their hosts have, until all that must answer did, or no more answer.
 
-        Raises UsageError if nothing says which hosts must answer, and the first error if no host has the paths.
+        Raises UsageError if nothing says which hosts must answer, NothingSelected, and the first error if no host has
+        the paths.
         """
-        self._news_at = time.monotonic()
+        begun = self._news_at = time.monotonic()
         while not self._is_complete():
             self._look_for_executors()
             self._take_ended()
             most_seconds = ANSWER_SECONDS if self._hosts else START_SECONDS
             if not self._pending and time.monotonic() - self._news_at > most_seconds:
                 break
+        self._return_seconds = max(RETURN_SECONDS, 2 * (time.monotonic() - begun))  # starts are slow beside other work
         self._check_answers()
         self._name_hosts()
 
@@ -242,6 +245,8 @@ class Hosts:
             reason = "no metadata log on these hosts says which brokers there are: give --hosts N, the number of hosts"
             raise UsageError(reason=reason)
         seen = ", ".join(sorted(host.name for host in ready))
+        if not any(_plan(host).items for host in ready):
+            raise NothingSelected(reason=f"the options select no partition on {seen}")
         absent = {broker: at for broker, at in self._brokers.items() if broker not in self._owners}
         if request.hosts is not None and len(ready) >= request.hosts:
             absent = {}
@@ -394,7 +399,7 @@ class Hosts:
             return
         now = time.monotonic()
         host.lost_at = host.lost_at or now
-        if now - host.lost_at < RETURN_SECONDS:
+        if now - host.lost_at < self._return_seconds:
             return
         left = [*host.running, *host.chunks]
         host.running, host.chunks = [], deque()

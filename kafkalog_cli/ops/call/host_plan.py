@@ -107,7 +107,10 @@ class HostPlan(NamedTuple):
 
 
 def plan_on_host(verb: Verb, paths: Sequence[str], metadata: str | None = None) -> HostPlan:
-    """Return what a verb has to do at the paths on this host. Paths that do not exist are an error only together."""
+    """Return what a verb has to do at the paths on this host.
+
+    Paths that do not exist, or have no logs, are an error of the host only if all are so.
+    """
     fs = RealFilesystem()
     there: list[str] = []
     errors: list[KafkalogError] = []
@@ -122,6 +125,9 @@ def plan_on_host(verb: Verb, paths: Sequence[str], metadata: str | None = None) 
     try:
         verb(captured, observer)
         items = [item for item in captured.items if not _is_empty(item)]
+        failed = list(filter(None, map(_error, items)))
+        if items and len(failed) == len(items):  # such as the directory on which no disk is mounted
+            return HostPlan(error=failed[0])
         owners, brokers = _brokers(fs, there, [path for item in items if (path := _path(item))], metadata)
     except (KafkalogError, OSError) as error:
         return HostPlan(error=error if isinstance(error, KafkalogError) else KafkalogError(reason=str(error)))
@@ -163,9 +169,13 @@ class _Captured:
         yield from ()
 
 
+def _error(item: Item[Any] | Known[Any]) -> KafkalogError | None:
+    return getattr(item.result, "error", None) if isinstance(item, Known) else None
+
+
 def _is_empty(item: Item[Any] | Known[Any]) -> bool:
     """Whether the item only says that the selection takes nothing here: another host may have it."""
-    return isinstance(item, Known) and isinstance(getattr(item.result, "error", None), NothingSelected)
+    return isinstance(_error(item), NothingSelected)
 
 
 def _path(item: Item[Any] | Known[Any]) -> str:

@@ -72,7 +72,8 @@ class LogCheck:
     only the cleaner leaves. `gaps` are offsets that no batch covers. `inner_gaps` (if records are checked) are offsets
     that a batch or message set covers, but that no record has. `epochs` are the changes of the leader epoch, as (leader
     epoch, base offset). `damaged_logs` have, by path, the position of the first damage (None: offsets out of order),
-    and WARNINGS for a damaged tail or CORRUPTION. `without_producers` has the base offsets of undamaged segments in
+    and WARNINGS for a damaged tail or CORRUPTION. `with_markers` has the base offsets of segments with control batches
+    of producers, `without_producers` has the base offsets of undamaged segments in
     which no batch has a producer id.
     """
 
@@ -95,6 +96,7 @@ class LogCheck:
         self.was_cleaned = False
         self.has_tail_damage = False
         self.epochs: list[tuple[int, int]] = []
+        self.with_markers: set[int] = set()
         self.damaged_logs: dict[str, tuple[int | None, ExitCode]] = {}
         self.without_producers: set[int] = set()
         self._fs = fs
@@ -185,6 +187,8 @@ class LogCheck:
         if self._records is not None:
             self.findings += self._records.findings(self._path)
         if self.checks_transactions and trail is not None:
+            if trail.has_marker:
+                self.with_markers.add(self._base_offset)
             self.findings += trail.findings(self._fs, walk.file, with_markers=not self._reads_records)
 
     def _find(self, kind: FindingKind, message: str, **details: Any) -> None:

@@ -285,7 +285,7 @@ class PartitionCheck:
                 begin = log.name.offset or 0
                 is_in_range = begin < self._followed.stop and limit > self._followed.start
                 questions.is_following = segment is None or is_in_range
-                is_whole = is_wanted or bool(entries) or questions.is_following
+                is_whole = is_wanted or bool(entries) or (segment is not None and is_in_range)
                 walk = self._walked(begun, check, entries, questions, None if is_whole else limit)
                 notes += map(note_of, check.damage)
                 notes += self._end_note(begun, segment, next_offset, entries)

@@ -49,7 +49,7 @@ class ProducerTrail:
     `ask` has an answer for each offset of their entries. `judged` has the entries of each snapshot, by producer id,
     that the batches below its offset do not confirm. `ended` contains the transactions that ended with the markers.
 
-    With `lists_markers`, call `findings` after each segment.
+    With `lists_markers`, call `findings` after each segment. `has_marker`: the segment has a marker of a transaction.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class ProducerTrail:
     ) -> None:
         self.judged: dict[str, dict[int, Judgement]] = {}
         self.ended: dict[int, EndedTxn] = {}
+        self.has_marker = False
         self._snapshots = snapshots
         self._markers = markers
         self._ask = ask
@@ -118,8 +119,10 @@ class ProducerTrail:
             if producer in self._producers:
                 self._last_marker[producer] = last
             records = self._open_records.pop(producer, NO_OFFSET)
-            if is_valid and self._lists_markers and (not batch.codec or records != NO_OFFSET):
-                self._ended_here.extend((batch.position, producer, records, last))
+            if is_valid and self._lists_markers:
+                self.has_marker = True
+                if not batch.codec or records != NO_OFFSET:
+                    self._ended_here.extend((batch.position, producer, records, last))
 
     def _judge(self, entry: ProducerEntry) -> Judgement:
         """Compare an entry with the batches below the snapshot's offset; GONE if the log no longer has its batch."""
@@ -153,7 +156,7 @@ class ProducerTrail:
         A transaction without records in the log (compacted away) needs no entry. With `with_markers` also a finding per
         control batch at which a broker fails that replays it.
         """
-        ended, self._ended_here = iter(self._ended_here), array("q")
+        ended, self._ended_here, self.has_marker = iter(self._ended_here), array("q"), False
         aborted, invalid = array("q"), 0
         for position, producer, first, last in zip(ended, ended, ended, ended, strict=True):
             if first == NO_OFFSET and not with_markers:

@@ -397,9 +397,12 @@ class _Repair:
         Without an entry, a reader treats an aborted transaction as committed. A cleaned segment may rightly have no
         entry.
         """
-        for path in sorted({one.path for one in self._log_check.findings if one.kind is FindingKind.TXN_INDEX_WRONG}):
-            name, base_offset = _name(path), classify_file(_name(path)).offset or 0
-            data, is_there = self._index_of(base_offset, FileKind.TXN_INDEX), name in self.draft
+        lacking = {one.path for one in self._log_check.findings if one.kind is FindingKind.TXN_INDEX_WRONG}
+        for base_offset in sorted(self._log_check.with_markers):
+            name = segment_file_name(base_offset, FileKind.TXN_INDEX)
+            if (is_there := name in self.draft) and self.draft.path(name) not in lacking:
+                continue
+            data = self._index_of(base_offset, FileKind.TXN_INDEX)  # refuses a marker at which a broker fails
             if data and (not is_there or self._content(name) != data):
                 what = "lacks entries of" if is_there else "missing, though there are"
                 self._warn(name, f"{what} aborted transactions: rebuilt from the log")

@@ -23,26 +23,29 @@ STAGES = ("before", "data")
 class Source(NamedTuple):
     """An archive or a folder with log directories. `prefix` begins the names of their cases.
 
-    Where `is_changed` is false, only commands run that change nothing.
+    Where there is a reason `left_alone`, only commands run that change nothing.
     """
 
     path: str
     prefix: str = ""
-    is_changed: bool = True
+    left_alone: str = ""
 
 
+NODES = "tests/kafka/test_node_fuzz.py changes them with the printed commands, and a real node starts on them"
 SOURCES = (
     Source("tests/fixtures/corpus/corpus.tar.xz"),
     Source("tests/fixtures/old_releases/old_releases.tar.xz", "old-broker"),
     Source("tests/fixtures/format_switches.tar.xz", "format-switches"),
     Source("tests/fixtures/message_sets/message_sets.tar.xz", "message-sets"),
     Source("tests/fixtures/sidecars", "sidecars"),
-    Source("tests/fixtures/recorded_runs.tar.xz", "run", is_changed=False),
-    Source("tests/fixtures/nodes/bases.tar.xz", "node", is_changed=False),
-    Source("tests/fixtures/nodes/inputs.tar.xz", "node-inputs", is_changed=False),
-    Source("tests/fixtures/nodes/static.tar.xz", "node", is_changed=False),
-    Source("tests/fixtures/nodes/dynamic.tar.xz", "node", is_changed=False),
-    Source("docs/dead-broker.tar.gz", is_changed=False),
+    Source(
+        "tests/fixtures/recorded_runs.tar.xz", "run", left_alone="tests/crash/test_recorded_runs.py undoes these runs"
+    ),
+    Source("tests/fixtures/nodes/bases.tar.xz", "node", left_alone=NODES),
+    Source("tests/fixtures/nodes/inputs.tar.xz", "node-inputs", left_alone=NODES),
+    Source("tests/fixtures/nodes/static.tar.xz", "node", left_alone=NODES),
+    Source("tests/fixtures/nodes/dynamic.tar.xz", "node", left_alone=NODES),
+    Source("docs/dead-broker.tar.gz", left_alone="tests/docs/test_examples.py repairs it as its page says"),
     Source("docs/example", "docs-example"),
 )
 LEFT_OUT = {
@@ -70,7 +73,7 @@ def unpack_all(target, corpus):
     empty = target / "empty"
     empty.mkdir()
     found = {"empty": Case(empty, "", True)}
-    for path, prefix, is_changed in SOURCES:
+    for path, prefix, left_alone in SOURCES:
         if ROOT / path == CORPUS:
             top = corpus.parent
         elif (ROOT / path).is_dir():
@@ -86,7 +89,7 @@ def unpack_all(target, corpus):
             place = (Path(path) / inner).as_posix()
             if is_log_directory(root) and not any(re.search(pattern, place) for pattern in LEFT_OUT):
                 parts = [prefix, *(part for part in inner.parts if part not in ("corpus", *STAGES))]
-                found["-".join(filter(None, parts))] = Case(root, place, is_changed)
+                found["-".join(filter(None, parts))] = Case(root, place, not left_alone)
     return found
 
 

@@ -6,12 +6,16 @@ import difflib
 import hashlib
 import json
 import lzma
+import os
 import re
 import shutil
 import stat
 import sys
+import time
+import zlib
 from pathlib import Path
 
+from tests.conformance.rows import PARTITION
 from tests.conformance.runner import run_in
 
 ANSWERS = Path(__file__).with_name("answers")
@@ -43,6 +47,7 @@ PROGRESS = re.compile(r'^\{"schema":"kafkalog\.progress/1".*\n', re.MULTILINE)
 """A command that needs more than a second reports its progress, which a busy machine decides."""
 REPORT = re.compile(r"^\S.*\n(?: .*\n)*", re.MULTILINE)
 ORDINARY_MODES = {"d755", "-644"}
+STARTED = time.time()
 
 
 def answers_of(row, root, place):
@@ -52,26 +57,52 @@ def answers_of(row, root, place):
         if row.changes:
             shutil.copytree(root, place / "D", symlinks=True)
             make_writable(place / "D")
+            if row.is_in_use:
+                put_in_use(place, row.case)
         else:
             (place / "D").symlink_to(root, target_is_directory=True)
         (place / "NEW").mkdir()
         for name, text in INPUTS.items():
             (place / name).write_text(text)
-        run, before, answers = "no-run", _files(row, place), []
+        run, before, answers = "no-run", files_of(row, place), []
         for command in row.commands:
             ran = run_in(place, [run if word == "RUN" else word for word in command])
             run = next(reversed(RUN.findall(ran["out"])), run)
             answer = answer_of(ran["code"], ran["out"], ran["err"], place, root)
             if row.has_varying_output:
                 answer["out"], answer["err"] = (SIZE.sub(r"\1T", answer[stream]) for stream in ("out", "err"))
-            after = _files(row, place)
+            after = files_of(row, place)
             if row.changes or before != after:
-                answer["files"] = _difference(before, after)
+                answer["files"] = changed_files(before, after)
             before = after
             answers.append(answer)
         return answers
     finally:
         shutil.rmtree(place)
+
+
+def put_in_use(place, case):
+    """Give the copy of a log directory modes that others may not read, and links as operators make them.
+
+    Of four cases, one has a backup by hard links beside it, one has partitions that lie on another disk, and one a segment.
+    """
+    partitions = sorted(path for path in (place / "D").iterdir() if path.is_dir() and PARTITION.match(path.name))
+    for path in (place / "D").rglob("*"):
+        path.chmod(0o750 if path.is_dir() else 0o600 if path.stem == "0" * 20 else 0o640)
+    style = zlib.crc32(case.encode()) % 4
+    if style == 0:
+        shutil.copytree(place / "D", place / "BACKUP", copy_function=os.link)
+    for path in partitions:
+        if style == 1:
+            _move_and_link(path, place / "DISK" / path.name)
+        for log in sorted(path.glob("*.log"))[: style == 2]:
+            _move_and_link(log, place / "DISK" / path.name / log.name)
+
+
+def _move_and_link(path, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(target)
+    path.symlink_to(Path(os.path.relpath(target, path.parent)))
 
 
 def answer_of(code, out, err, place, root):
@@ -95,8 +126,11 @@ def stripped(text, place, root):
     return text
 
 
-def _files(row, place):
-    """Size, digest, mode and links of all files of a row, without what kafkalog keeps for undo."""
+def files_of(row, place):
+    """Size, digest, mode and links of all files of a row, without what kafkalog keeps for undo.
+
+    Of a copy in use also a time before this run: a command gives a file that one, or the present.
+    """
     found = {}
     for path in sorted(place.rglob("*")):
         name = str(path.relative_to(place))
@@ -111,12 +145,14 @@ def _files(row, place):
         if path.is_file() and not (row.has_varying_output and name.startswith("OUT/")):
             digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
             links = [f"{status.st_nlink} links"] if status.st_nlink > 1 else []
-            facts = [str(status.st_size), digest, *facts, *links]
+            is_dated = row.is_in_use and status.st_mtime < STARTED
+            times = [f"of {int(status.st_mtime)}"] if is_dated else []
+            facts = [str(status.st_size), digest, *facts, *links, *times]
         found[name.removeprefix("D/")] = " ".join(facts)
     return found
 
 
-def _difference(before, after):
+def changed_files(before, after):
     """What a command has changed: the new facts by name, or null for what is gone."""
     return {name: after.get(name) for name in sorted({*before, *after}) if before.get(name) != after.get(name)}
 

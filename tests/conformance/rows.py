@@ -27,7 +27,9 @@ WORDS = {
 EXTRAS = {"sql": "duckdb", "export": "pyarrow", "import": "pyarrow"}
 """What has to be installed for a command."""
 SHARES = {"sql": 16, "export": 16, "metadump": 8, "replay": 8}
-"""Of so many cases, one has a row that begins with the command, which takes longer than others."""
+"""Of so many cases, one has a row that begins with the command. It takes longer than others, and quick has 6 minutes."""
+IN_USE = "clean-"
+"""Begins the names of cases whose copies for writers have modes and links, as `record.put_in_use` makes them."""
 
 # Command lines that run one after the other are parted by semicolons. A row that ends with * is two: text and JSON.
 # D is the log directory, P a partition of it, TOPIC its topic, MIDDLE an offset in its middle.
@@ -113,10 +115,16 @@ class Row(NamedTuple):
     """Command lines that run one after the other in a directory: with the log directory `D`, input files, an empty `NEW`.
 
     The word RUN stands for the newest run that a command has printed. Where `changes` is false, D is a link.
+    Where `case` begins with IN_USE, the copy has modes and links of operators.
     """
 
     commands: tuple[tuple[str, ...], ...]
     changes: bool = False
+    case: str = ""
+
+    @property
+    def is_in_use(self):
+        return self.changes and self.case.startswith(IN_USE)
 
     @property
     def name(self):
@@ -145,7 +153,7 @@ def rows_for(case, root, is_changed=True):
     for row in _all_rows(root, is_changed):
         share = SHARES.get(row.commands[0][0], 2 if is_changed and not row.changes else 4)
         if zlib.crc32(f"{case} {row.name}".encode()) % share == 1:
-            rows.append(row)
+            rows.append(row._replace(case=case))
     return rows
 
 

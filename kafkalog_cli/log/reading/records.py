@@ -579,4 +579,4 @@ def _packs_little(chunk: Chunk) -> bool:
     """
     pairs = zip(chunk.batches.attributes, chunk.batches.size_bytes, strict=True)
     packed = [size for bits, size in pairs if bits & CODEC_MASK in (Codec.SNAPPY, Codec.LZ4)]
-    return len(packed) > 0 and sum(packed) < SMALL_BATCH_BYTES * len(packed)
+    return sum(packed) < SMALL_BATCH_BYTES * len(packed)

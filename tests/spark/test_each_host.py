@@ -142,7 +142,7 @@ def test_each_host_reports_what_each_disk_has_and_does_again_what_a_killed_proce
     assert sum(map(len, alone.values())) > 3 * PARTITIONS
 
     again = disks.start("verify", "--format", "json", "--jobs", "1")
-    first = again.stdout.readline()
+    first = first_line(again)
     os.kill(executor_below(disks.url.workers[1].pid), signal.SIGKILL)
     out, errors = again.communicate(timeout=SECONDS)
     out = first + out
@@ -166,7 +166,7 @@ def test_each_host_reports_what_each_disk_has_and_does_again_what_a_killed_proce
     assert f"{disks.path}: no such file or directory" in errors
 
     interrupted = disks.start("verify", "--jobs", "1")
-    first = interrupted.stdout.readline()
+    first = first_line(interrupted)
     interrupted.send_signal(signal.SIGINT)
     begun = time.monotonic()
     _, errors = interrupted.communicate(timeout=SECONDS)
@@ -174,7 +174,7 @@ def test_each_host_reports_what_each_disk_has_and_does_again_what_a_killed_proce
     assert "/broker-2" in first
 
     killed = disks.start("verify", "--format", "json", "--jobs", "1")
-    first = killed.stdout.readline()
+    first = first_line(killed)
     os.killpg(disks.url.workers[2].pid, signal.SIGKILL)
     out, errors = killed.communicate(timeout=SECONDS)
     assert killed.returncode == 5, errors[-3000:]
@@ -186,6 +186,14 @@ def test_each_host_reports_what_each_disk_has_and_does_again_what_a_killed_proce
     assert reported | named == {one["path"] for one in alone[3] if one["type"] == "verification"}
     assert not reported & named
     assert len(named) > 10
+
+
+def first_line(process):
+    """The first line of its output, and no byte more: `communicate` returns the rest."""
+    line = b""
+    while not line.endswith(b"\n"):
+        line += os.read(process.stdout.fileno(), 1)
+    return line.decode()
 
 
 def check_comparisons(found, disks):

@@ -135,7 +135,7 @@ class ProducerTrail:
             return Verdict.STALE, f"a transaction of the producer is open since offset {is_open_since}"
         if began is not None and marker > began:
             return Verdict.STALE, f"its transaction ended with the marker at offset {marker}"
-        if began is not None and not may_begin(began, is_open_since, self._ask):
+        if began is not None and not self._is_first(began, producer):
             return Verdict.STALE, f"no transaction of the producer begins at offset {began}"
         # Kafka 0.11 stores the offset of the marker, with sequence and epoch of the data before it or after it.
         if not entry.has_batch or marker == entry.last_offset:
@@ -149,6 +149,20 @@ class ProducerTrail:
         if answer.holds:
             return Verdict.STALE, "no batch of the producer ends with its last offset"
         return Verdict.GONE, "the producer's last batch was compacted away, or its segment is missing"
+
+    def _is_first(self, offset: int, producer_id: int) -> bool:
+        """Whether a transaction may begin at `offset`, as far as the batch there says: a cleaner removes batches.
+
+        It removes the marker of the transaction before, too, so that an earlier batch may seem to begin this one.
+        """
+        answer = self._ask(offset)
+        batch = answer.batch if answer.holds else None
+        return batch is None or (
+            batch.base_offset == offset
+            and batch.producer_id == producer_id
+            and batch.is_transactional
+            and not batch.is_control
+        )
 
     def findings(self, fs: Filesystem, log: ReadableFile, *, with_markers: bool) -> Iterator[Finding]:
         """Yield a finding if the index of the segment `log`, which was just followed, lacks aborted transactions.

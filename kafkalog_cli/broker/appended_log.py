@@ -23,7 +23,7 @@ EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
 class Growth(Protocol):
     """Writes the files of a log: in a run (GrowingRun), in a hidden directory (UnseenGrowth), nowhere (NoGrowth)."""
 
-    def open(self, name: str) -> None:
+    def open_file(self, name: str) -> None:
         """Open a file that grows; create the file if it was announced and does not exist."""
 
     def write(self, name: str, position: int, data: bytes | memoryview) -> None:
@@ -109,7 +109,7 @@ class AppendedLog:
         self._producers = target.producers
         self._replay = ProducerReplay(self._producers.state, self._settings.limits, self._note_completed)
         self._log_name = target.log_name
-        run.open(self._log_name)
+        run.open_file(self._log_name)
 
     def append(self, made: EncodedBatches) -> None:
         """Append batches; the first must begin at the log's end or above."""
@@ -190,7 +190,7 @@ class AppendedLog:
         self._indexes = GrowingIndexes(base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
         self._txn_index = b""
         self._log_name = names[0]
-        self._run.open(self._log_name)
+        self._run.open_file(self._log_name)
         self.rolled.append(Rolled(base_offset, cause))
 
     def _close_segment(self) -> None:

@@ -64,9 +64,9 @@ class GrowingRun:
         keep_file(self._fs, f"{self._directory}/{name}", f"{self._run.path}/{name}.old")
         return PlannedChange(ChangeKind.REPLACE, name, kept=f"{name}.old")
 
-    def open(self, name: str) -> None:
+    def open_file(self, name: str) -> None:
         """See Growth. Raises OSError."""
-        self._growth.open(name)
+        self._growth.open_file(name)
 
     def write(self, name: str, position: int, data: bytes | memoryview) -> None:
         """See Growth. Raises OSError."""
@@ -114,7 +114,7 @@ class UnseenGrowth:
         self._attributes = attributes
         self._files: dict[str, WritableFile] = {}
 
-    def open(self, name: str) -> None:
+    def open_file(self, name: str) -> None:
         """See Growth. Raises OSError."""
         path = f"{self._directory}/{name}"
         is_there = self._fs.status(path) is not None
@@ -145,7 +145,7 @@ class UnseenGrowth:
 class NoGrowth:
     """A Growth that writes nothing: a dry run appends to it, and finds what a broker would refuse."""
 
-    def open(self, name: str) -> None:
+    def open_file(self, name: str) -> None:
         """Open nothing."""
 
     def write(self, name: str, position: int, data: bytes | memoryview) -> None:

@@ -64,9 +64,6 @@ EXAMPLES = {
     "Check a log directory": "kafkalog verify /var/lib/kafka",
     "Decompress and check every record of a topic": ("kafkalog verify /var/lib/kafka --topic orders --level deep"),
     "Compare a log directory with a backup": "kafkalog verify /var/lib/kafka --against /mnt/backup",
-    "Check the disks of all brokers": (
-        "kafkalog verify /var/lib/kafka --each-host --engine spark --master spark://b1:7077"
-    ),
 }
 EXIT_CODES = (
     READ

@@ -31,6 +31,8 @@ MAY_TOUCH_DISK = {
     "disk/cache.py": "the directory for caches, which is no log directory",
     "output/stream.py": "writes to the standard streams",
     "cli/app.py": "points the closed standard output at the null device",
+    "ops/call/host_plan.py": "reads the id of the machine's start, to tell hosts apart",
+    "ops/map_each.py": "pipes between processes",
     "ops/demo.py": "reads an archive of the package itself, through importlib.resources",
     "ops/check/doctor/broker_pages.py": "reads pages of the package itself, through importlib.resources",
     "output/inspect_page/__init__.py": "reads files of the package itself, through importlib.resources",

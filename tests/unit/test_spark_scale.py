@@ -77,7 +77,7 @@ def test_a_read_and_each_of_its_tasks_lists_no_log_directory_again(folder, monke
         monkeypatch.setattr(module, "RealFilesystem", lambda: fs)
     reader, parts = tasks(folder, **{name: str(value) for name, value in options.items()})
     assert len(parts) == 1
-    assert fs.calls.pop(("list_directory", str(folder))) == 2  # to find the partitions
+    assert fs.calls.pop(("list_directory", str(folder))) == 1  # to find the partitions
     assert sum(part.num_rows for part in reader.read(parts[0])) == count
     seen = of_the_root(fs, folder)
     assert seen["list_directory", str(folder)] == 0

@@ -67,7 +67,12 @@ class ProducerTrail:
         self._markers = markers
         self._ask = ask
         self._lists_markers = lists_markers
-        self._producers = {entry.producer_id for _, read in snapshots.values() for entry in read()}
+        self._producers: set[int] = set()
+        # Whether a batch begins where a snapshot has the beginning of an open transaction
+        self._begins: dict[tuple[int, int | None], bool] = {}
+        for entry in (entry for _, read in snapshots.values() for entry in read()):
+            self._producers.add(entry.producer_id)
+            self._begins[entry.producer_id, entry.open_txn_first_offset] = False
         self._last_data: dict[int, Batch] = {}
         self._last_marker: dict[int, int] = {}
         self._open: dict[int, int] = {}
@@ -108,9 +113,7 @@ class ProducerTrail:
         for batch, is_end in transaction_steps(batches.of_transactions()):
             producer, is_valid = batch.producer_id, bool(batch.valid)
             if not is_end:
-                self._open.setdefault(producer, batch.base_offset)
-                if is_valid and batch.records_count > 0:
-                    self._open_records.setdefault(producer, batch.base_offset)
+                self._begin(batch)
                 continue
             first, last = self._open.pop(producer, None), batch.last_offset
             if last in self._markers:
@@ -124,6 +127,15 @@ class ProducerTrail:
                 if not batch.codec or records != NO_OFFSET:
                     self._ended_here.extend((batch.position, producer, records, last))
 
+    def _begin(self, batch: Batch) -> None:
+        """Note a batch of a transaction, which may be its first."""
+        producer, first = batch.producer_id, batch.base_offset
+        self._open.setdefault(producer, first)
+        if batch.valid and batch.records_count > 0:
+            self._open_records.setdefault(producer, first)
+        if (producer, first) in self._begins:
+            self._begins[producer, first] = True
+
     def _judge(self, entry: ProducerEntry) -> Judgement:
         """Compare an entry with the batches below the snapshot's offset; GONE if the log no longer has its batch."""
         producer, data = entry.producer_id, self._last_data.get(entry.producer_id)
@@ -135,7 +147,8 @@ class ProducerTrail:
             return Verdict.STALE, f"a transaction of the producer is open since offset {is_open_since}"
         if began is not None and marker > began:
             return Verdict.STALE, f"its transaction ended with the marker at offset {marker}"
-        if began is not None and not self._is_first(began, producer):
+        # A cleaner may have removed the batch, or the marker of the transaction before, which seems open since then
+        if began is not None and not self._begins[producer, began] and self._ask(began).holds:
             return Verdict.STALE, f"no transaction of the producer begins at offset {began}"
         # Kafka 0.11 stores the offset of the marker, with sequence and epoch of the data before it or after it.
         if not entry.has_batch or marker == entry.last_offset:
@@ -149,20 +162,6 @@ class ProducerTrail:
         if answer.holds:
             return Verdict.STALE, "no batch of the producer ends with its last offset"
         return Verdict.GONE, "the producer's last batch was compacted away, or its segment is missing"
-
-    def _is_first(self, offset: int, producer_id: int) -> bool:
-        """Whether a transaction may begin at `offset`, as far as the batch there says: a cleaner removes batches.
-
-        It removes the marker of the transaction before, too, so that an earlier batch may seem to begin this one.
-        """
-        answer = self._ask(offset)
-        batch = answer.batch if answer.holds else None
-        return batch is None or (
-            batch.base_offset == offset
-            and batch.producer_id == producer_id
-            and batch.is_transactional
-            and not batch.is_control
-        )
 
     def findings(self, fs: Filesystem, log: ReadableFile, *, with_markers: bool) -> Iterator[Finding]:
         """Yield a finding if the index of the segment `log`, which was just followed, lacks aborted transactions.

@@ -248,13 +248,13 @@ def _diverged(difference: _Difference) -> Finding:
         expected=_words(theirs),
         got=_words(ours),
         offsets=(difference.offset, max(ours.last_offset, theirs.last_offset)),
-        broker_effect=CUT_BY_EPOCH if is_of_epochs else "",
-        steps=(_KEEP_A_COPY,) if is_of_epochs else (),
+        broker_effect=_CUT_BY_EPOCH if is_of_epochs else "",
+        steps=(KEEP_A_COPY,) if is_of_epochs else (),
     )
 
 
-CUT_BY_EPOCH = "a follower cuts its log off at the first batch of another leader epoch, and fetches the leader's"
-_KEEP_A_COPY = Step("copy the follower's directory to another disk before its broker starts, if its batches are needed")
+_CUT_BY_EPOCH = "a follower cuts its log off at the first batch of another leader epoch, and fetches the leader's"
+KEEP_A_COPY = Step("copy the follower's directory to another disk before its broker starts, if its batches are needed")
 
 
 def _words(batch: Batch) -> str:

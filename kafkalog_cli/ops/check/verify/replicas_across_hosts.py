@@ -20,7 +20,7 @@ from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.check.checks.segment_walk import BatchRun
 from kafkalog_cli.ops.check.verify.against import (
-    CUT_BY_EPOCH,
+    KEEP_A_COPY,
     compare_sides,
     more_complete,
     not_compared,
@@ -185,7 +185,7 @@ class _Pair:
         is_diverged = False
         for one in found:
             is_diverged |= one.kind is FindingKind.DIVERGED
-            yield one._replace(broker_effect=effect) if effect and one.broker_effect == CUT_BY_EPOCH else one
+            yield one._replace(broker_effect=effect) if effect and KEEP_A_COPY in one.steps else one
         cut = min((at for _, at, _ in cuts), default=best.end_offset)
         if not is_diverged and cut < min(other.end_offset, best.end_offset):
             message = f"the replicas diverge: from offset {cut} on the leader epochs in leader-epoch-checkpoint differ"

@@ -57,12 +57,14 @@ def report_hosts(call: Call, hosts: "Hosts", together: Together = lambda _, __: 
 
 
 def _outcomes(call: Call, hosts: "Hosts", together: Together) -> Generator[Outcome, None, None]:
-    progress = call.observer.progress
+    progress, reported = call.observer.progress, {*map(id, hosts.missing)}
     progress.begin(call.verb, hosts.total_bytes)
     for results in hosts.results(progress.advance):
         yield from together(results, hosts)
         for host, outcome in results:
+            reported.add(id(outcome.error))
             yield _of_host(host, outcome)
+    yield from (Outcome("", error=error) for error in hosts.missing if id(error) not in reported)
 
 
 def _of_host(host: str, outcome: Outcome) -> Outcome:

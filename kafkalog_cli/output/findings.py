@@ -117,5 +117,6 @@ def _verdict(verification: Verification, paint: Paint) -> tuple[str, Colour]:
     if warnings:
         words.append(counted(warnings, "warning"))
     is_comparison = verification.target is TargetKind.COMPARISON
-    fine = "the replicas agree in all offsets that both have" if is_comparison else "OK"
+    shared = "they share" if len(verification.hosts or ()) > 2 else "both have"
+    fine = f"the replicas agree in all offsets that {shared}" if is_comparison else "OK"
     return ", ".join(words) or fine, paint.bad if corrupt else paint.warning if warnings else paint.fine

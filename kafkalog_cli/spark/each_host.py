@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from queue import Empty, SimpleQueue
@@ -23,7 +23,7 @@ from kafkalog_cli import __version__
 from kafkalog_cli.errors import HostMissing, KafkalogError, NothingSelected, UsageError, counted
 from kafkalog_cli.ops.call.host_plan import HostPlan, HostsRequest, Place, plan_on_host
 from kafkalog_cli.ops.call.observer import Note
-from kafkalog_cli.ops.map_each import POLL_SECONDS, Advance, Item, Known, do_not_report
+from kafkalog_cli.ops.map_each import POLL_SECONDS, Advance, Failed, Item, Known, do_not_report, run_item
 from kafkalog_cli.spark.jobs import Jobs, plain_errors
 from kafkalog_cli.spark.sessions import Sessions
 
@@ -50,6 +50,8 @@ MOST_JOBS = 512
 
 HostPath = tuple[str, str]
 """The name of a host, and a path there."""
+_Key = int | HostPath
+"""Of a result: the position of an item among those of all hosts, or what a question is about."""
 
 
 class HostResult(NamedTuple):
@@ -61,15 +63,18 @@ class HostResult(NamedTuple):
 
 @dataclass(slots=True)
 class _Chunk:
-    """Items for one task, with their positions among those of all hosts. `is_over`: no result is wanted any more."""
+    """Items for one task. `run` and `failed`: see HostPlan. `is_over`: no result is wanted any more."""
 
-    items: list[tuple[int, Item[Any]]] = field(default_factory=list)
+    run: Callable[[Item[Any], Advance], Any] | None
+    failed: Failed[Any, Any] | None
+    items: list[tuple[_Key, Item[Any]]] = field(default_factory=list)
+    is_question: bool = False
     is_over: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class _Host:
-    """A place with the paths. `lost_at`: when it had no executor any more."""
+    """A place with the paths. `lost_at`: when it had no executor any more. `loss`: the error that says so."""
 
     name: str
     place: Place
@@ -79,6 +84,7 @@ class _Host:
     chunks: deque[_Chunk] = field(default_factory=deque)
     running: list[_Chunk] = field(default_factory=list)
     lost_at: float | None = None
+    loss: HostMissing | None = None
 
 
 class _Task(NamedTuple):
@@ -127,7 +133,9 @@ class Hosts:
         self._pending = 0
         self._news_at = self._looked_at = 0.0
         self._return_seconds = RETURN_SECONDS
-        self._results: dict[int, Any] = {}
+        self._results: dict[_Key, Any] = {}
+        self._working: list[_Host] = []
+        self._advance: Advance = do_not_report
         self._next = 0
         self.missing: list[KafkalogError] = []
         self._silent: dict[str, KafkalogError] = {}
@@ -141,10 +149,12 @@ class Hosts:
         the paths.
         """
         begun = self._news_at = time.monotonic()
+        most_seconds = START_SECONDS
         while not self._is_complete():
             self._look_for_executors()
             self._take_ended()
-            most_seconds = ANSWER_SECONDS if self._hosts else START_SECONDS
+            if self._hosts and most_seconds == START_SECONDS:  # the others may be as slow as the first
+                most_seconds = max(ANSWER_SECONDS, time.monotonic() - begun)
             if not self._pending and time.monotonic() - self._news_at > most_seconds:
                 break
         self._return_seconds = max(RETURN_SECONDS, 2 * (time.monotonic() - begun))  # starts are slow beside other work
@@ -218,7 +228,6 @@ class Hosts:
             host = self._hosts[place] = _Host(name, place)
         if executor in self._executors:
             host.executors[executor] = self._executors[executor][1]
-            host.lost_at = None
         if host.plan is None:
             self._plan(host)
 
@@ -301,7 +310,8 @@ class Hosts:
 
     def results(self, advance: Advance = do_not_report) -> Iterator[list[HostResult]]:
         """Yield the results about each subject, as soon as all hosts have theirs, in the order of the subjects."""
-        hosts = self._ready
+        hosts = self._working = self._ready
+        self._advance = advance
         entries = sorted(
             ((subject, number, item) for number, host in enumerate(hosts) for subject, item in _plan(host).items),
             key=lambda entry: entry[:2],
@@ -311,39 +321,43 @@ class Hosts:
         for _, found in groupby(enumerate(entries), key=lambda pair: pair[1][0]):
             group = [(at, hosts[number]) for at, (_, number, _) in found]
             self._next = group[-1][0]
-            while not all(at in self._results for at, _ in group):
-                self._look_for_executors()
-                for host in hosts:
-                    self._give_up_if_lost(host)
-                    self._start_tasks(host, advance)
-                self._take_ended()
-                advance(0)
+            self._work_until_there([at for at, _ in group])
             yield [HostResult(host.name, self._results.pop(at)) for at, host in group]
         for host in self._ready:
             if host not in hosts:
                 self.missing.append(HostMissing(reason=f"{host.name}: it answered after the work had begun, not done"))
 
     def answers(self, questions: Mapping[HostPath, Any], answer: Callable[[Any, Advance], Any]) -> dict[HostPath, Any]:
-        """Return what `answer` returns on the host of each question, without those of hosts where it fails."""
-        by_name = {host.name: host for host in self._ready}
-        futures: dict[HostPath, Future[Any]] = {}
+        """Return what `answer` returns on the host of each question, without those of hosts where it fails.
+
+        Call it between results; the other work goes on.
+        """
+        by_name = {host.name: host for host in self._working}
+        run = partial(run_item, answer, _no_answer)
         for key, question in questions.items():
-            host = by_name[key[0]]
-            task = _Task(host.place, self._request.paths, self._pickled((answer, [question])))
-            futures[key] = self._pool.submit(self._jobs.run, _work_in_task, task, [*host.executors])
-        found: dict[HostPath, Any] = {}
-        for key, future in futures.items():
-            with suppress(KafkalogError):
-                results = future.result()
-                found |= {} if results is None else {key: results[0]}
-        return found
+            items: list[tuple[_Key, Item[Any]]] = [(key, Item(question, 0, (key[1],)))]
+            by_name[key[0]].chunks.appendleft(_Chunk(run, _no_answer, items, is_question=True))
+        self._work_until_there(questions)
+        found = {key: self._results.pop(key) for key in questions}
+        return {key: result for key, result in found.items() if result is not None}
+
+    def _work_until_there(self, keys: Collection[_Key]) -> None:
+        """Hand out work, and take results, until those of the keys are there."""
+        while not all(key in self._results for key in keys):
+            self._look_for_executors()
+            for host in self._working:
+                self._give_up_if_lost(host)
+                self._start_tasks(host)
+            self._take_ended()
+            self._advance(0)
 
     def _share_out(self, host: _Host, items: Sequence[tuple[int, Item[Any] | Known[Any]]]) -> None:
         """Make chunks of about a second of work, or less if cores would get too few."""
         weights = {at: item.size_bytes + ITEM_BYTES for at, item in items if isinstance(item, Item)}
         cores = max(1, sum(host.executors.values()))
         limit = min(TASK_BYTES, sum(weights.values()) / (cores * TASKS_PER_CORE))
-        chunk, weight = _Chunk(), 0
+        plan = _plan(host)
+        chunk, weight = _Chunk(plan.run, plan.failed), 0
         for at, item in items:
             if isinstance(item, Known):
                 self._results[at] = item.result
@@ -352,28 +366,27 @@ class Hosts:
             weight += weights[at]
             if weight >= limit:
                 host.chunks.append(chunk)
-                chunk, weight = _Chunk(), 0
+                chunk, weight = _Chunk(plan.run, plan.failed), 0
         if chunk.items:
             host.chunks.append(chunk)
 
-    def _start_tasks(self, host: _Host, advance: Advance) -> None:
+    def _start_tasks(self, host: _Host) -> None:
         """Hand out chunks: one more than the host works on at a time."""
         most = self._request.jobs or sum(host.executors.values()) + 1
         while host.chunks and host.executors and len(host.running) < most:
-            is_next = host.chunks[0].items[0][0] <= self._next
-            if len(self._results) > MOST_HELD and not is_next:
+            if len(self._results) > MOST_HELD and not self._is_next(host.chunks[0]):
                 return
             chunk = host.chunks.popleft()
             host.running.append(chunk)
-            task = _Task(
-                host.place, self._request.paths, self._pickled((_plan(host).run, [item for _, item in chunk.items]))
-            )
-            self._submit(
-                partial(self._take_results, host, chunk, advance),
-                _work_in_task, task, [*host.executors],
-            )  # fmt: skip
+            pickled = self._pickled((chunk.run, [item for _, item in chunk.items]))
+            task = _Task(host.place, self._request.paths, pickled)
+            self._submit(partial(self._take_results, host, chunk), _work_in_task, task, [*host.executors])
 
-    def _take_results(self, host: _Host, chunk: _Chunk, advance: Advance, future: Future[Any]) -> None:
+    def _is_next(self, chunk: _Chunk) -> bool:
+        position = chunk.items[0][0]
+        return not isinstance(position, int) or position <= self._next
+
+    def _take_results(self, host: _Host, chunk: _Chunk, future: Future[Any]) -> None:
         if chunk.is_over:
             return
         host.running.remove(chunk)
@@ -381,42 +394,46 @@ class Hosts:
             results = future.result()
         except KafkalogError as error:  # in every attempt: one item may have ended all of them
             if len(chunk.items) > 1:
-                host.chunks.extendleft(_Chunk([item]) for item in reversed(chunk.items))
+                host.chunks.extendleft(replace(chunk, items=[item]) for item in reversed(chunk.items))
             else:
-                self._fail(host, chunk, error)
+                self._fail(chunk, error)
             return
         if results is None:  # the executor is gone
             host.chunks.appendleft(chunk)
             return
-        for (at, item), result in zip(chunk.items, results, strict=True):
-            self._results[at] = result
-            advance(item.size_bytes, f"{host.name}:{item.paths[0]}")
+        for (key, item), result in zip(chunk.items, results, strict=True):
+            self._results[key] = result
+            self._advance(item.size_bytes, f"{host.name}:{item.paths[0]}")
 
     def _give_up_if_lost(self, host: _Host) -> None:
         """Name the items of a host that has had no executor for a while."""
-        if host.executors or not (host.chunks or host.running):
+        if host.executors:
             host.lost_at = None
             return
         now = time.monotonic()
         host.lost_at = host.lost_at or now
-        if now - host.lost_at < self._return_seconds:
-            return
         left = [*host.running, *host.chunks]
+        if not left or now - host.lost_at < self._return_seconds:
+            return
         host.running, host.chunks = [], deque()
-        paths = [item.paths[0] for chunk in left for _, item in chunk.items]
-        what = f"no executor of Spark is left there; not done: {', '.join(paths)}"
-        error = HostMissing(reason=f"{host.name}: {what}")
-        self.missing.append(error)
+        paths = [item.paths[0] for chunk in left for _, item in chunk.items if not chunk.is_question]
+        if paths or host.loss is None:
+            what = f"; not done: {', '.join(paths)}" if paths else ", not all of its replicas are compared"
+            host.loss = HostMissing(reason=f"{host.name}: no executor of Spark is left there{what}")
+            self.missing.append(host.loss)
         for chunk in left:
             chunk.is_over = True
-            self._fail(host, chunk, error)
+            self._fail(chunk, host.loss)
 
-    def _fail(self, host: _Host, chunk: _Chunk, error: KafkalogError) -> None:
-        failed = _plan(host).failed
-        if failed is None:
+    def _fail(self, chunk: _Chunk, error: KafkalogError) -> None:
+        if chunk.failed is None:
             raise error
-        for at, item in chunk.items:
-            self._results[at] = failed(item, error)
+        for key, item in chunk.items:
+            self._results[key] = chunk.failed(item, error)
+
+
+def _no_answer(_: Item[Any], __: KafkalogError) -> None:
+    """Stand for the answer to a question on a host where it fails."""
 
 
 def _plan(host: _Host) -> HostPlan:

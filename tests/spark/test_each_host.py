@@ -192,7 +192,9 @@ def first_line(process):
     """The first line of its output, and no byte more: `communicate` returns the rest."""
     line = b""
     while not line.endswith(b"\n"):
-        line += os.read(process.stdout.fileno(), 1)
+        byte = os.read(process.stdout.fileno(), 1)
+        assert byte, f"it ended after {line!r}: {process.communicate(timeout=SECONDS)[1][-3000:]}"
+        line += byte
     return line.decode()
 
 

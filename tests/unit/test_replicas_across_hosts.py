@@ -129,7 +129,7 @@ def test_replicas_that_are_alike_are_not_asked_for_batches(tmp_path):
     )
     result = hosts.compared()
     assert (kinds(result), hosts.steps, int(result.exit_code)) == ([], [], 0)
-    assert verification_summary(result).endswith("a, b, c: the replicas agree in all offsets that both have")
+    assert verification_summary(result).endswith("a, b, c: the replicas agree in all offsets that they share")
 
 
 def test_only_the_batches_up_to_a_divergence_are_asked_for(tmp_path, monkeypatch):

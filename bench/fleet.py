@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -195,7 +196,8 @@ def measure(root: Path, master: str) -> None:
 def measure_hosts(directory: Path, partitions: int, size_bytes: int) -> None:
     """Verify three workers' own disks of such logs, and print a row: the time beside that of the slowest disk alone.
 
-    The workers have mounts of their own (unshare -m). Spark's start is the time of a topic that no disk has.
+    The workers have mounts of their own (unshare -m), a core each, and share this machine. So do the disks that are
+    verified alone: all at once, each by one job. Spark's start is the time of a topic that no disk has.
     """
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     from tests.spark.clusters import cluster, spark_environment
@@ -211,7 +213,9 @@ def measure_hosts(directory: Path, partitions: int, size_bytes: int) -> None:
         mount = f'mount --bind {disks[number] / "data"} {shared} && exec "$@"'
         return ("unshare", "-m", "sh", "-c", mount, "sh")
 
-    alone = max(spend([*kafkalog_command(), "verify", str(disk / "data")]).seconds for disk in disks)
+    with ThreadPoolExecutor() as pool:
+        commands = [[*kafkalog_command(), "verify", str(disk / "data"), "--jobs", "1"] for disk in disks]
+        alone = max(spent.seconds for spent in pool.map(spend, commands))
     with cluster(directory / "cluster", 3, before) as url:
         command = [*kafkalog_command(), "verify", str(shared), "--each-host", "--hosts", "3", "--engine", "spark"]
         command += ["--master", url, "--conf", "spark.driver.host=127.0.0.1"]

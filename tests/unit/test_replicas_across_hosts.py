@@ -11,9 +11,11 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.check.checks.partition_check import ReadContext
 from kafkalog_cli.ops.check.verify import replica_facts as facts
 from kafkalog_cli.ops.check.verify import replicas_across_hosts as across
 from kafkalog_cli.ops.check.verify.against import compare
+from kafkalog_cli.ops.check.verify.partition import verify_partition
 from kafkalog_cli.ops.check.verify.places import TopicFacts
 from kafkalog_cli.ops.check.verify.task import VerifyTask
 from kafkalog_cli.ops.choices import Level
@@ -31,13 +33,14 @@ def opened(folder):
 
 
 def task_of(folder, *, is_compacted, level=Level.NORMAL):
-    return VerifyTask(opened(folder), level, 0, root_above(FS, str(folder)), TopicFacts(is_compacted=is_compacted))
+    known = TopicFacts(is_compacted=is_compacted)
+    return VerifyTask(opened(folder), level, 0, root_above(FS, str(folder)), known, with_facts=True)
 
 
 def facts_of(folder, *, is_compacted=False, level=Level.NORMAL):
     """What a host sends, as it arrives."""
     task = task_of(folder, is_compacted=is_compacted, level=level)
-    return pickle.loads(pickle.dumps(facts.read_facts(task, DEFAULT_LIMITS)))
+    return pickle.loads(pickle.dumps(verify_partition(ReadContext(FS), task).facts))
 
 
 class Hosts:
@@ -93,7 +96,7 @@ def test_hosts_give_the_findings_of_verify_against(tmp_path_factory, pair, width
     with pytest.MonkeyPatch.context() as patch:
         narrow(patch, *widths)
         result = Hosts(*folders).compared()
-    logs = [facts.read_facts(task_of(one, is_compacted=False), DEFAULT_LIMITS).log for one in folders]
+    logs = [facts_of(one).log for one in folders]
     best = 1 if logs[1].rank > logs[0].rank else 0
     expected = compare(opened(folders[1 - best]), opened(folders[best]), DEFAULT_LIMITS, False, 0)
     ours = [without_hosts(one) for one in findings(result)]

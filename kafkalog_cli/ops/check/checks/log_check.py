@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.errors import ExitCode
@@ -52,6 +52,16 @@ Advance = Callable[[int, str], None]
 """A callback for progress: the number of bytes just checked, and the path of their file."""
 
 
+class Walked(Protocol):
+    """Collects something else in the walk through the segments."""
+
+    def see(self, batch_run: BatchRun) -> None:
+        """Take several batches of a segment."""
+
+    def end(self, walk: SegmentWalk) -> None:
+        """Take the end of a segment."""
+
+
 @dataclass(slots=True)
 class Totals:
     """Counts of what was checked in a partition."""
@@ -87,6 +97,7 @@ class LogCheck:
         headers_only: bool = False,
         transactions: bool = True,
         advance: Advance | None = None,
+        beside: Walked | None = None,
     ) -> None:
         self.headers_only = headers_only
         self.findings: list[Finding] = []
@@ -104,6 +115,7 @@ class LogCheck:
         self._limits = limits
         self._reads_records = records
         self._advance = advance
+        self._beside = beside
         self.checks_transactions = transactions
         self._epoch = self._last_epoch = NO_LEADER_EPOCH
 
@@ -139,6 +151,8 @@ class LogCheck:
     def see(self, batch_run: BatchRun) -> None:
         """Check several batches."""
         batches = batch_run.batches
+        if self._beside is not None:
+            self._beside.see(batch_run)
         if self._advance is not None:
             self._advance(batch_run.end - self._seen_bytes, self._path)
             self._seen_bytes = batch_run.end
@@ -164,6 +178,8 @@ class LogCheck:
 
     def end(self, walk: SegmentWalk, trail: ProducerTrail | None = None) -> None:
         """Finish a segment: add the findings about damage, timestamps, records and aborted transactions (`trail`)."""
+        if self._beside is not None:
+            self._beside.end(walk)
         damage = [*self._damage_in(walk)]
         code = walk.exit_code(self._fs) if damage or self.damage else ExitCode.OK
         if self.headers_only and damage:
@@ -187,9 +203,12 @@ class LogCheck:
         if self._records is not None:
             self.findings += self._records.findings(self._path)
         if self.checks_transactions and trail is not None:
-            if trail.has_marker:
-                self.with_markers.add(self._base_offset)
-            self.findings += trail.findings(self._fs, walk.file, with_markers=not self._reads_records)
+            self._end_transactions(walk, trail)
+
+    def _end_transactions(self, walk: SegmentWalk, trail: ProducerTrail) -> None:
+        if trail.has_marker:
+            self.with_markers.add(self._base_offset)
+        self.findings += trail.findings(self._fs, walk.file, with_markers=not self._reads_records)
 
     def _find(self, kind: FindingKind, message: str, **details: Any) -> None:
         self.findings.append(finding(kind, self._path, message, **details))

@@ -1,6 +1,7 @@
 """Verify one partition at one of three levels: findings with advice, and parts that the level leaves unchecked."""
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode
@@ -23,6 +24,9 @@ from kafkalog_cli.ops.check.verify.task import TargetKind, Verification, VerifyT
 from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import CheckpointedOffsets
 
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.check.verify.replica_facts import FactsInWalk
+
 _INSIDE_BATCHES = "decompression and records"
 _NOT_LOOKED_AT = {
     Level.QUICK: (
@@ -44,6 +48,7 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
     """Return the verification. Raises NotKafkaLayout, Unreadable for the directory itself."""
     partition = task.partition
     is_v07 = any(segment.is_v07 for segment in partition.segments)
+    replica = None if is_v07 else _replica(task)
     check = LogCheck(
         read_context.fs,
         read_context.limits,
@@ -52,6 +57,7 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         headers_only=task.level is Level.QUICK and _wants_log(task),
         transactions=task.wanted is None and task.level is not Level.QUICK,
         advance=task.advance,
+        beside=replica,
     )
     if is_v07:
         from kafkalog_cli.ops.check.verify.seven import check_seven
@@ -116,7 +122,18 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         log,
         (*_NOT_LOOKED_AT[task.level], *unknown),
         task.wanted,
+        facts=None if replica is None else replica.facts(lines, facts.is_compacted, check.headers_only),
     )
+
+
+def _replica(task: VerifyTask) -> "FactsInWalk | None":
+    """Return what collects the facts of the replica, None if they are not wanted or it is not in its place."""
+    partition = task.partition
+    if not task.with_facts or task.wanted is not None or partition.directory.kind is not DirectoryKind.PARTITION:
+        return None
+    from kafkalog_cli.ops.check.verify.replica_facts import FactsInWalk
+
+    return FactsInWalk(partition)
 
 
 def _from_log_start(log: LogBounds, log_start: int) -> LogBounds:

@@ -8,22 +8,17 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.log.partition import open_partition, try_leader_epochs
-from kafkalog_cli.ops.check.checks.segment_walk import MAX_MAGIC
-from kafkalog_cli.ops.check.verify.replica_side import Batches, Head, LogFacts, RecordDigests, read_batches
-from kafkalog_cli.ops.choices import Level
+from kafkalog_cli.log.partition import Partition, open_partition, try_leader_epochs
+from kafkalog_cli.ops.check.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
+from kafkalog_cli.ops.check.verify.replica_side import Head, LogFacts, RecordDigests, read_batches
 from kafkalog_cli.ops.look.listing.root import CheckpointedOffsets
 from kafkalog_cli.ops.map_each import Advance, do_not_report
-
-if TYPE_CHECKING:
-    from kafkalog_cli.ops.check.verify.task import VerifyTask
 
 _SHIFT = 13
 """The narrowest ranges have 2^13 offsets, so that the batches of a range are few enough to be sent."""
@@ -93,61 +88,67 @@ class Rows(NamedTuple):
     digests: dict[tuple[str, int], RecordDigests | None]
 
 
-def read_facts(task: VerifyTask, limits: Limits) -> ReplicaFacts | None:
-    """Read a replica; None for a directory that is not a partition of Kafka 0.8 or newer in its place."""
-    partition = task.partition
-    is_v07 = any(segment.is_v07 for segment in partition.segments)
-    if partition.directory.kind is not DirectoryKind.PARTITION or is_v07 or task.wanted is not None:
-        return None
-    lines = CheckpointedOffsets()
-    if task.root is not None:
-        lines = task.root.offsets_of(partition.topic, partition.number)
-    is_compacted = task.facts.is_compacted
-    if is_compacted is None and lines.cleaner is not None:
-        is_compacted = True
-    log, headers_only, shift = LogFacts.of(partition), task.level is Level.QUICK, _SHIFT
-    span, digests = _digests(read_batches(partition, limits, log, headers_only=headers_only))
-    while len(digests) > _MOST_RANGES:
-        digests, shift = _widened(digests), shift + 1
-    return ReplicaFacts(
-        log,
-        partition.topic,
-        partition.number,
-        partition.topic_id,
-        tuple(try_leader_epochs(partition.fs, partition)[0]),
-        lines.high_watermark,
-        lines.log_start or 0,
-        is_compacted,
-        max(lines.cleaner or 0, log.cleaned_to),
-        headers_only,
-        span,
-        shift,
-        digests,
-    )
-
-
 _IDENTITY = tuple(map(BatchColumns.names.index, ("size_bytes", "base_offset", "last_offset", "leader_epoch", "crc")))
 
 
-def _digests(batches: Batches) -> tuple[int, Digests]:
-    """Return the most offsets of a batch, and a digest of the batches of each range whose CRCs are right.
+class FactsInWalk:
+    """Collects the facts of a replica while its check walks through the segments in order."""
 
-    The first offset of a compressed message set is not known (-1): it may be any.
-    """
-    import numpy as np
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._log = LogFacts.of(partition)
+        self._segments = 0
+        self._span = 1
+        self._digests: dict[int, hashlib.blake2b] = {}
 
-    span, found = 1, dict[int, "hashlib.blake2b"]()
-    for _, batch_run in batches:
+    def see(self, batch_run: BatchRun) -> None:
+        """Digest the batches whose CRCs are right, by ranges of offsets.
+
+        The first offset of a compressed message set is not known (-1): it may be any.
+        """
+        import numpy as np
+
+        self._log.add(batch_run)
         columns = batch_run.batches.arrays()
         valid = columns.select((columns.valid != 0) & (columns.magic <= MAX_MAGIC))
+        if not len(valid):
+            return
         numbers, rows = valid.last_offset >> _SHIFT, np.ascontiguousarray(valid.matrix[[*_IDENTITY]].T)
-        if len(valid):
-            span = max(span, int((valid.last_offset - valid.base_offset).max()) + 1)
+        self._span = max(self._span, int((valid.last_offset - valid.base_offset).max()) + 1)
         edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(valid)]
-        for begin, end in pairwise(edges if len(valid) else ()):
-            number = int(numbers[begin])
-            found.setdefault(number, hashlib.blake2b(digest_size=_DIGEST_BYTES)).update(rows[begin:end].tobytes())
-    return span, {number: one.digest() for number, one in found.items()}
+        for begin, end in pairwise(edges):
+            digest = self._digests.setdefault(int(numbers[begin]), hashlib.blake2b(digest_size=_DIGEST_BYTES))
+            digest.update(rows[begin:end].tobytes())
+
+    def end(self, walk: SegmentWalk) -> None:
+        """See LogCheck."""
+        self._log.end(walk)
+        self._segments += 1
+
+    def facts(self, lines: CheckpointedOffsets, is_compacted: bool | None, headers_only: bool) -> ReplicaFacts:
+        """Return the facts, after the walk; `lines` are those of the checkpoints."""
+        partition, log, shift = self._partition, self._log, _SHIFT
+        log.damaged += len(partition.segments) - self._segments  # which could not be opened
+        if is_compacted is None and lines.cleaner is not None:
+            is_compacted = True
+        digests = {number: one.digest() for number, one in self._digests.items()}
+        while len(digests) > _MOST_RANGES:
+            digests, shift = _widened(digests), shift + 1
+        return ReplicaFacts(
+            log,
+            partition.topic,
+            partition.number,
+            partition.topic_id,
+            tuple(try_leader_epochs(partition.fs, partition)[0]),
+            lines.high_watermark,
+            lines.log_start or 0,
+            is_compacted,
+            max(lines.cleaner or 0, log.cleaned_to),
+            headers_only,
+            self._span,
+            shift,
+            digests,
+        )
 
 
 def _widened(digests: Digests) -> Digests:

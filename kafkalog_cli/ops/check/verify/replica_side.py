@@ -90,6 +90,10 @@ class LogFacts:
             self.end_offset = max(self.end_offset, int(batches.last_offset[row]) + 1)
             self.last_epoch = max(self.last_epoch, int(batches.leader_epoch[row]))
 
+    def end(self, walk: SegmentWalk) -> None:
+        """Add what the walk through a segment tells at its end."""
+        self.damaged += walk.damaged_count + walk.bad_crcs + (walk.fault is not None)
+
     @property
     def place(self) -> str:
         """The path as messages name it, as `scp` takes it for another host."""
@@ -128,7 +132,7 @@ def read_batches(partition: Partition, limits: Limits, log: LogFacts, *, headers
             for batch_run in walk:
                 log.add(batch_run)
                 yield segment.log.path, batch_run
-            log.damaged += walk.damaged_count + walk.bad_crcs + (walk.fault is not None)
+            log.end(walk)
 
 
 class ReplicaSide:

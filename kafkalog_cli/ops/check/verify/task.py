@@ -129,7 +129,7 @@ def shown_path(directory: str, wanted: frozenset[str] | None) -> str:
 class VerifyTask(NamedTuple):
     """A partition to verify, with what is known of its log directory and topic.
 
-    `wanted` names the files to verify (None: all).
+    `wanted` names the files to verify (None: all). `with_facts`: the result has the facts of the replica.
     """
 
     partition: Partition
@@ -139,6 +139,7 @@ class VerifyTask(NamedTuple):
     facts: TopicFacts = TopicFacts()
     wanted: frozenset[str] | None = None
     advance: Advance | None = None
+    with_facts: bool = False
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle only the partition's own lines of the checkpoints: Spark sends a task to another process."""

@@ -48,18 +48,9 @@ def verify_paths(  # noqa: PLR0913, PLR0917
 ) -> Run[Verification]:
     """Verify partitions and log directories, `with_facts` to compare replicas. Raises as `VerifyPlanner.tasks`."""
     call = Call("verify", paths, {**options, "observer": observer}, reads=True, engine=engine)
-    planner = VerifyPlanner(call, level, limits)
+    planner = VerifyPlanner(call, level, limits, with_facts=with_facts)
     forks = Forks.NONE if level is Level.DEEP else Forks.OF_MANY_ITEMS  # threads do better for records
-    work = partial(_with_facts, planner.work, limits) if with_facts else planner.work
-    return call.read_each(planner.tasks(call.paths), work, forks=forks)
-
-
-def _with_facts(
-    verify: Callable[[VerifyTask, Advance], Verification], limits: Limits, task: VerifyTask, advance: Advance
-) -> Verification:
-    from kafkalog_cli.ops.check.verify.replica_facts import read_facts
-
-    return replace(verify(task, advance), facts=read_facts(task, limits))
+    return call.read_each(planner.tasks(call.paths), planner.work, forks=forks)
 
 
 class _Target(NamedTuple):
@@ -84,9 +75,15 @@ class VerifyPlanner:
     """
 
     def __init__(
-        self, call: Call, level: Level, limits: Limits = DEFAULT_LIMITS, selection: Selection | None = None
+        self,
+        call: Call,
+        level: Level,
+        limits: Limits = DEFAULT_LIMITS,
+        selection: Selection | None = None,
+        *,
+        with_facts: bool = False,
     ) -> None:
-        self._call, self._level, self._limits = call, level, limits
+        self._call, self._level, self._limits, self._with_facts = call, level, limits, with_facts
         self._fs = call.context.fs
         self._selection = call.selection if selection is None else selection
         self._config = call.config
@@ -248,7 +245,7 @@ class VerifyPlanner:
         facts = self._facts(target, partition, topic_id)
         own = places.beside_the_partition(facts.findings, partition, meta)
         facts = facts._replace(findings=(*places.findings(partition, topic_id, meta), *own))
-        return VerifyTask(partition, level, now_ms, root, facts)
+        return VerifyTask(partition, level, now_ms, root, facts, with_facts=self._with_facts)
 
     def _of_copy(self, path: str) -> Verification:
         """Verify a copy of a segment. Raises NotKafkaLayout for a file without a batch, Unreadable."""

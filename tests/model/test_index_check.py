@@ -2,7 +2,6 @@
 
 import struct
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,9 +24,9 @@ STYLES = {FIRST_OFFSET, APPEND_CALL, PER_BATCH}
 DIRECTORY = "/log/topic-0"
 
 
-def reports(base_offset, log, index=None, times=None, *, more=None):
+def reports(base_offset, log, index=None, times=None):
     """The reports on a partition of one segment, by kind."""
-    files = {f"{DIRECTORY}/{base_offset:020d}.log": log, **(more or {})}
+    files = {f"{DIRECTORY}/{base_offset:020d}.log": log}
     if index is not None:
         files[f"{DIRECTORY}/{base_offset:020d}.index"] = index
     if times is not None:
@@ -187,17 +186,6 @@ def made_log(base=100):
     return log, [batch.position for call in written for batch in call]
 
 
-def test_entries_that_do_not_follow_each_other_are_out_of_order_and_the_others_are_not():
-    log, at = made_log()
-    right = [(104, at[1]), (107, at[2]), (108, at[3])]
-    swapped = offset_report(100, log, [right[1], right[0], right[2]])
-    assert verdicts(swapped) == ["right", "out of order", "right"]
-    twice = offset_report(100, log, [right[0], right[0], right[1]])
-    assert verdicts(twice) == ["right", "out of order", "right"]
-    lie_before = offset_report(100, log, [(1000, at[1]), right[1], right[2]])
-    assert verdicts(lie_before) == ["beyond the end", "right", "right"]
-
-
 def test_an_append_call_ends_before_the_next_entry():
     log, at = made_log()
     report = offset_report(100, log, [(107, at[1]), (108, at[2])])
@@ -229,51 +217,6 @@ def test_the_last_record_that_a_cleaner_of_2_to_4_kept_is_right():
     assert (entry.verdict, entry.styles) == ("right", [APPEND_CALL])
     (entry,) = offset_report(0, log, [(3, batch.position)]).entries
     assert entry.verdict == "stale"
-
-
-@pytest.mark.parametrize("size", [8, 4096, 10 << 20])
-def test_a_preallocated_index_that_was_never_written_has_no_entries(size):
-    log, _ = made_log()
-    report = reports(100, log, bytes(size), b"")[".index"]
-    assert list(report.entries) == []
-    assert report.zero_tail_bytes == size
-    assert report.exit_code == 0
-
-
-def test_a_zero_tail_is_noted_and_a_warning_only_in_a_closed_segment():
-    log, at = made_log()
-    raw = offset_index(100, [(104, at[1])]) + bytes(4088)
-    times = time_index(100, [(13, 108)]) + bytes(1200)
-    found = reports(100, log, raw, times)
-    assert found[".index"].zero_tail_bytes == 4088
-    assert found[".timeindex"].zero_tail_bytes == 1200
-    assert {found[kind].exit_code for kind in (".index", ".timeindex")} == {0}
-    following = {f"{DIRECTORY}/{109:020d}{suffix}": b"" for suffix in (".log", ".index", ".timeindex")}
-    closed = reports(100, log, raw, times, more=following)
-    for kind in (".index", ".timeindex"):
-        assert closed[kind].exit_code == 3
-        assert any("KAFKA-10207" in note.message for note in closed[kind].notes)
-
-
-def test_entries_behind_an_unused_one_are_corruption_and_a_cut_off_entry_is_not():
-    log, at = made_log()
-    entry = offset_index(100, [(104, at[1])])
-    behind = reports(100, log, entry + bytes(8) + entry, b"")[".index"]
-    assert behind.exit_code == 4
-    assert behind.zero_tail_bytes == 0
-    cut_off = reports(100, log, entry + b"\0\0\0", b"")[".index"]
-    assert cut_off.exit_code == 3
-    assert verdicts(cut_off) == ["right"]
-
-
-def test_a_closed_segment_whose_time_index_lacks_the_largest_timestamp_is_reported():
-    log, _ = made_log()
-    following = {f"{DIRECTORY}/{109:020d}{suffix}": b"" for suffix in (".log", ".index", ".timeindex")}
-    report = reports(100, log, b"", b"", more=following)[".timeindex"]
-    assert [note.message for note in report.notes] == ["no entry for the largest timestamp of the segment, 13"]
-    assert report.exit_code == 3
-    active = reports(100, log, b"", b"")[".timeindex"]
-    assert active.exit_code == 0
 
 
 def test_append_calls_on_the_brokers_clock_have_the_offset_of_their_last_batch():
@@ -326,17 +269,3 @@ def test_a_log_whose_offsets_descend_is_noted_and_its_index_checked():
     assert verdicts(found[".index"]) == ["right", "right"]
     assert verdicts(found[".timeindex"]) == ["right"]
     assert found[".log"].notes[0].message == f"at byte {at[3]}: offsets do not ascend: 3 to 3 after 107"
-
-
-@pytest.mark.parametrize(
-    ("offsets", "times"),
-    [([(104, 90), (107, 80)], [(7, 102), (5, 107)]), ([(107, 80), (104, 90)], [(5, 107), (7, 102)])],
-)
-def test_without_a_log_only_the_order_is_checked(offsets, times):
-    files = {
-        f"{DIRECTORY}/{100:020d}.index": offset_index(100, offsets),
-        f"{DIRECTORY}/{100:020d}.timeindex": time_index(100, times),
-    }
-    found = list(dumped(files, DIRECTORY).values())
-    assert [verdicts(report) for report in found] == [["unverified", "out of order"]] * 2
-    assert all("no log beside it" in report.notes[0].message for report in found)

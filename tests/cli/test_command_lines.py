@@ -1,6 +1,5 @@
 """Command lines that typer alone would read in another way than kafkalog's users write them, and their exit codes."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -69,11 +68,6 @@ def test_a_returned_exit_code_is_that_of_the_process(tmp_path):
     assert shell("ls --nonsense").returncode == 2
 
 
-def test_a_closed_pipe_ends_in_silence_with_0():
-    done = shell("dump-log --print-data-log docs/example | head -n 1; echo ${PIPESTATUS[0]}")
-    assert (done.stdout.splitlines()[-1], done.stderr) == ("0", "")
-
-
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("command", ["--help", "--version", "ls --help", "ls docs/example"])
 def test_a_full_disk_is_13_without_a_traceback(command, unbuffered, monkeypatch):
@@ -82,19 +76,6 @@ def test_a_full_disk_is_13_without_a_traceback(command, unbuffered, monkeypatch)
     done = shell(f"{command} > /dev/full")
     assert done.returncode == 13
     assert done.stderr.splitlines()[-1] == "kafkalog: No space left on device (where output goes)"
-
-
-@pytest.mark.parametrize("argv", [("ls", "--nonsense"), ("ls", "--topic"), ("truncate",), ("verify", "--level", "x")])
-def test_a_mistake_is_one_line_of_text_and_a_step_or_one_json_object(argv):
-    code, out, err = kafkalog(*argv)
-    first, step = err.splitlines()
-    assert (code, out, step) == (2, "", f"  next: kafkalog {argv[0]} --help")
-    assert first.startswith("kafkalog: ")
-    code, out, err = kafkalog(argv[0], "--format", "json", *argv[1:])
-    found = json.loads(err)
-    assert (code, out, found["kind"], found["exit_code"]) == (2, "", "UsageError", 2)
-    if argv[-1].startswith("--"):
-        assert argv[-1] in found["message"]
 
 
 def test_a_wrong_value_names_its_option_and_the_choices():

@@ -54,6 +54,7 @@ RECORDS = [
     value("TopicRecord", name="b", topicId=topic_id(2)),
     partition(topic_id(2)),
     config("retention.ms", "5"),
+    config("retention.ms", "7", resource="b"),
     config("ssl.keystore.password", "SECRET", kind=4, resource="1"),
     value("FeatureLevelRecord", name="metadata.version", featureLevel=29),
     value("AccessControlEntryRecord", **ACL),
@@ -66,6 +67,7 @@ RECORDS = [
 ]  # fmt: skip
 LATER = [
     config("retention.ms", "6"),
+    config("ssl.keystore.password", None, kind=4, resource="1"),
     value("RemoveAccessControlEntryRecord", id=ACL["id"]),
     value("RemoveUserScramCredentialRecord", name="alice", mechanism=1),
     quota(remove=True),
@@ -116,7 +118,11 @@ def test_cluster_at_an_offset_has_every_kind_of_entry_of_then(data):
             ("a", 0, 1, 0, 0, (1, 2), (1,), (2,), (), (), (), (directory(1), directory(2)), False),
             ("b", 0, 1, 0, 0, (1,), (1,), (), (), (), (), (directory(1),), False),
         ],
-        "configs": [("TOPIC", "a", "retention.ms", "5"), ("BROKER", "1", "ssl.keystore.password", None)],
+        "configs": [
+            ("TOPIC", "a", "retention.ms", "5"),
+            ("TOPIC", "b", "retention.ms", "7"),
+            ("BROKER", "1", "ssl.keystore.password", None),
+        ],
         "acls": [(ACL["id"], "TOPIC", "a", "LITERAL", "User:x", "*", "READ", "ALLOW")],
         "scram-users": [("alice", "SCRAM-SHA-256", 4096)],
         "quotas": [(("client-id=<default>", "user=u"), "producer_byte_rate", 10.5)],
@@ -130,7 +136,7 @@ def test_cluster_lists_nothing_that_a_later_record_removed(data):
     found = kl.cluster(data)
     left = entries(found)
     assert [left[part] for part in ("brokers", "acls", "scram-users", "quotas", "tokens")] == [[]] * 5
-    assert left["configs"] == [("TOPIC", "a", "retention.ms", "6"), ("BROKER", "1", "ssl.keystore.password", None)]
+    assert left["configs"] == [("TOPIC", "a", "retention.ms", "6")]
     assert [one[7] for one in left["partitions"]] == [()]
     assert (found.metadata.leader, found.metadata.voters) == ((1, 0), (1, 2, 3))
 
@@ -168,6 +174,8 @@ def test_cluster_since_an_offset_lists_added_changed_and_removed_entries(data):
         ("partitions", "a-0"): "changed",
         ("partitions", "b-0"): "removed",
         ("configs", "TOPIC a retention.ms"): "changed",
+        ("configs", "TOPIC b retention.ms"): "removed",
+        ("configs", "BROKER 1 ssl.keystore.password"): "removed",
         ("acls", ACL["id"]): "removed",
         ("scram-users", "alice SCRAM-SHA-256"): "removed",
         ("quotas", "client-id=<default>,user=u producer_byte_rate"): "removed",
@@ -255,7 +263,7 @@ def test_cluster_prints_state_and_changes_as_text(data):
     assert "(sensitive)" in text
     assert "SECRET" not in text
     assert "KEY-" not in text
-    assert "the state at offset 14, 2023-11-14T22:13:33.000Z" in text
+    assert "the state at offset 15, 2023-11-14T22:13:34.000Z" in text
     out = io.BytesIO()
     words = ["--part", "topics", "--part", "configs", "--topic", "a", "--format", "json"]
     for point, misplaced in (([], ["misplaced-partition"] * 3), (["--at", str(len(RECORDS))], [])):

@@ -12,7 +12,6 @@ from tests.damage.makers import (
     CONTROL,
     DELETE_HORIZON,
     LOG_APPEND_TIME,
-    LOGS,
     START_MS,
     TRANSACTIONAL,
     batch,
@@ -125,36 +124,11 @@ def test_messages_have_checksums_of_their_own():
     assert (batch_1["magic"], batch_1["base_offset"]) == (1, 3)
 
 
-def test_json_of_a_compressed_set_has_the_outer_and_inner_messages():
-    log = next(log for log in LOGS if log.name == "v1-gzip")
-    wrapper = [line for line in objects(log.data) if line["type"] == "batch"][2]
-    assert (wrapper["base_offset"], wrapper["last_offset"], wrapper["count"], wrapper["compresscodec"]) == (
-        2,
-        4,
-        None,
-        "gzip",
-    )
-    inner = [line for line in objects(log.data) if line.get("codec") == "gzip"][:3]
-    assert [line["offset"] for line in inner] == [2, 3, 4]
-    assert {line["batch_base_offset"] for line in inner} == {2}
-
-
 def test_a_value_that_claims_more_than_there_is():
     data = message(0, b"k", b"value", magic=1, value_size=500)
     shown = objects(data)[1]
     assert shown["value"] == {"encoding": "utf-8", "data": "", "missing_bytes": 500}
     assert stored(shown["key"]) == b"k"
-
-
-def test_kafka_07_has_payloads_alone():
-    log = next(log for log in LOGS if log.name == "seven-gzip")
-    lines = objects(log.data, path=SEGMENT.replace(".log", ".kafka"))
-    records = [line for line in lines if line["type"] == "record"]
-    assert {line["timestamp_type"] for line in lines} == {"NoTimestampType"}
-    assert {line["timestamp_ms"] for line in records} == {None}
-    assert {line["key"] for line in records} == {None}
-    assert [line["offset"] for line in records][:3] == list(log.starts[:3])
-    assert records[2]["value"] == {"encoding": "utf-8", "data": ""}
 
 
 def test_records_of_internal_topics_are_decoded():

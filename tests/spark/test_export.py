@@ -258,15 +258,6 @@ def test_export_of_a_range_has_its_offsets_only(tmp_path):
         assert [offset for _, partition, offset in found if partition == 1] == []
 
 
-def test_a_time_in_a_batch_that_is_not_read(tmp_path):
-    """A batch with offsets of a later segment is left out: the first record that is so late comes in that segment."""
-    late = BASE_TIME_MS + 60_000
-    log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS)]) + batch_v2([R(60, late)]))
-    log_dir(tmp_path / "log", batch_v2([R(2, late), R(3, late)]), base=2)
-    export(tmp_path / "log", tmp_path / "out", range=Range(since_ms=late), mode=OnDamage.DROPMALFORMED)
-    assert [offset for *_, offset in offsets(tmp_path / "out")] == [2, 3]
-
-
 def test_export_fails_at_damage_or_drops_it_by_mode(tmp_path):
     good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 50)]) for i in range(3)]
     middle, tail = good[0] + good[1][:-3] + b"xyz" + good[2], good[0] + good[1][:-3]

@@ -41,12 +41,6 @@ def test_real_offset_checkpoints_come_back_byte_for_byte(kind):
     assert encode_offsets(entries) == data
 
 
-def test_a_real_offset_checkpoint_has_its_entries():
-    entries, _ = decode_offsets((KRAFT / "replication-offset-checkpoint").read_bytes())
-    assert PartitionOffset("__consumer_offsets", 0, 4) in entries
-    assert len(entries) == 6
-
-
 def test_real_leader_epochs_come_back_byte_for_byte():
     data = (KRAFT / "tx-0" / "leader-epoch-checkpoint").read_bytes()
     entries, faults = decode_leader_epochs(data)
@@ -300,15 +294,6 @@ def test_meta_properties_without_a_version_are_version_0():
     assert meta_properties.decode(b"version= 0 \nbroker.id=5") == (MetaProperties(0, None, 5, None), [])
 
 
-def test_real_partition_metadata_comes_back_byte_for_byte():
-    data = (KRAFT_OF_METADATA_FILES / "tx-0" / "partition.metadata").read_bytes()
-    metadata, faults = partition_metadata.decode(data)
-    assert faults == []
-    assert len(data) == 43
-    assert metadata.topic_id == data[-22:].decode()
-    assert partition_metadata.encode(metadata) == data
-
-
 @pytest.mark.parametrize(
     ("data", "kind", "position"),
     [
@@ -334,15 +319,6 @@ def test_partition_metadata_of_a_later_version_is_accepted():
     assert partition_metadata.decode(data) == (PartitionMetadata(7, "_qQQcX1WSKWPpLPwdGN7Rg"), [])
 
 
-def test_real_clean_shutdown_files_are_read():
-    for root in (KRAFT_OF_METADATA_FILES, ZOOKEEPER):
-        data = (root / ".kafka_cleanshutdown").read_bytes()
-        content, faults = decode_clean_shutdown(data)
-        assert faults == []
-        assert content == (None if root is ZOOKEEPER else CleanShutdown(0, 87))
-    assert data == b""
-
-
 @settings(deadline=None)
 @given(st.builds(CleanShutdown, ints_of_metadata_files, longs_of_metadata_files))
 def test_clean_shutdown_markers_come_back(content):
@@ -354,13 +330,6 @@ def test_an_unreadable_clean_shutdown_file_is_a_fault():
     content, (fault,) = decode_clean_shutdown(b'{"version":0}')
     assert content is None
     assert fault.message.startswith("no broker epoch can be read")
-
-
-def test_a_real_quorum_state_is_read():
-    data = (KRAFT_OF_METADATA_FILES / "quorum-state").read_bytes()
-    state, faults = decode_quorum_state(data)
-    assert faults == []
-    assert (state.leader_id, state.leader_epoch, state.current_voters) == (1, 2, (1,))
 
 
 def quorum_state_file(state, more):

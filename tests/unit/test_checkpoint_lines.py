@@ -16,8 +16,7 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import KafkalogError, Locked, Refused
 from kafkalog_cli.format.checkpoint import encode_offsets
 from kafkalog_cli.format.strict_json import form_of, plain
-from kafkalog_cli.log.log_dir import HighWatermarkOrigin, LineEdit, read_log_dir
-from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.log.log_dir import LineEdit, read_log_dir
 from tests.support.memory_fs import MemoryFilesystem
 from tests.support.watched_fs import CHANGES, RecordingFilesystem, every_fault
 
@@ -268,32 +267,6 @@ def test_a_checkpoint_file_is_as_before_or_rewritten_after_each_fault_of_the_dis
             if any(call.name == "sync" for call in fs.failed):
                 assert [call.name for call in after if call.name != "unlink"] == []
     assert raised > 50
-
-
-@pytest.mark.parametrize(
-    ("log_end", "line", "offset", "origin"),
-    [
-        (100, None, 100, HighWatermarkOrigin.LOG_END),
-        (100, 100, 100, HighWatermarkOrigin.CHECKPOINT),
-        (100, 40, 40, HighWatermarkOrigin.CHECKPOINT),
-        (100, 0, 0, HighWatermarkOrigin.CHECKPOINT),
-        (100, 101, 100, HighWatermarkOrigin.LOG_END),
-    ],
-)
-def test_the_high_watermark_is_the_checkpoint_up_to_the_log_end(tmp_path, log_end, line, offset, origin):
-    lines = "0\n0\n" if line is None else f"0\n1\na 0 {line}\n"
-    (tmp_path / REPLICATION.value).write_text(lines)
-    (tmp_path / "a-0").mkdir()
-    assert open_partition(RealFilesystem(), str(tmp_path / "a-0")).high_watermark(log_end) == (offset, origin)
-
-
-def test_checkpoints_of_a_broker_are_read(corpus):
-    found = read_log_dir(RealFilesystem(), str(corpus / "internal" / "data"))
-    assert found.line(REPLICATION, "in-a", 0) == 93
-    assert found.line(RECOVERY, "__consumer_offsets", 0) == 89
-    assert found.line(RECOVERY, "in-c", 0) is None
-    assert found.line(FileKind.CLEANER_CHECKPOINT, "in-a", 0) is None
-    assert found.faults == ()
 
 
 def test_a_checkpoint_that_was_mended_meanwhile_stays():

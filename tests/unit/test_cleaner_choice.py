@@ -7,7 +7,6 @@ import pytest
 from kafkalog_cli.broker.cleaning.choosing import (
     CheckpointState,
     CleaningLimits,
-    Dirt,
     LogEnds,
     LogSegmentSize,
     SegmentTimes,
@@ -111,14 +110,6 @@ def test_segments_between_two_offsets_are_those_of_java():
             assert found == values(segments, start, end), (start, end)
         with pytest.raises(ValueError, match="Invalid range"):
             places_between(segments, start + 1, start)
-
-
-def test_a_ratio_at_its_limit_is_not_due_and_a_delay_of_1_ms_is():
-    half = Dirt(0, 9, 50, 50, UpTo.ACTIVE_SEGMENT, CheckpointState.NONE)
-    assert not half.is_due(CleaningLimits(0.5))
-    assert half.is_due(CleaningLimits(0.49))
-    assert half._replace(delay_ms=1).is_due(CleaningLimits(0.5))
-    assert not half._replace(delay_ms=1, cleanable_bytes=0).is_due(CleaningLimits(0.5))
 
 
 def groups(segments, most_bytes, most_index_bytes, first_uncleanable):

@@ -58,39 +58,6 @@ def read(folder):
     return read_cluster_metadata(FS, str(folder))
 
 
-@pytest.mark.exhaustive
-def test_the_metadata_log_of_a_broker_is_read_with_topics_and_settings(corpus):
-    """What the lab did (how.txt): in-c is deleted, two topics were altered, the broker stopped in order."""
-    found = read_cluster_metadata(FS, str(corpus / "internal" / "data" / "__cluster_metadata-0"))
-    assert found.is_complete
-    assert found.faults == ()
-    assert found.snapshot == SnapshotId(90, 1)
-    assert found.end_offset == 145
-    assert found.voters == (1,)
-    assert sorted(found.topics) == ["__consumer_offsets", "__share_group_state", "__transaction_state", "in-a", "in-b"]
-    assert found.topic_settings("in-a") == {"retention.ms": "100000000"}
-    assert found.topic_settings("in-b") == {"max.message.bytes": "1000000"}
-    assert found.topic_settings("in-c") == {}
-    assert found.topic_settings("__share_group_state")["cleanup.policy"] == "delete"
-    assert found.default_broker_settings() == {"min.insync.replicas": "1"}
-    assert found.broker_settings(1) == found.broker_settings(None) == {}
-    assert found.features["metadata.version"] == 29
-    assert sorted(found.topics["in-a"].partitions) == [0, 1]
-    ids = {
-        line.split(b": ")[1].decode()
-        for line in (corpus / "internal/data/in-a-0/partition.metadata").read_bytes().split(b"\n")
-    }
-    assert found.topics["in-a"].topic_id in ids
-    assert found.topic_of_id(found.topics["in-a"].topic_id).name == "in-a"
-    state = found.partition("in-a", 0)
-    assert (state.replicas, state.isr, state.leader) == ((1,), (), -1)
-    assert found.partition("in-a", 2) is found.partition("in-c", 0) is None
-    (log_dir,) = found.brokers[1].log_dirs
-    assert f"directory.id={log_dir}" in (corpus / "internal" / "data" / "meta.properties").read_text()
-    assert state.directories == (log_dir,)
-    assert found.brokers[1].is_fenced
-
-
 def test_the_directory_that_it_lies_in_will_do(corpus):
     data = corpus / "internal" / "data"
     assert read(data) == read(data / "__cluster_metadata-0")
@@ -98,39 +65,6 @@ def test_the_directory_that_it_lies_in_will_do(corpus):
         read(data / "nothing")
     with pytest.raises(NotKafkaLayout):
         read(corpus)
-
-
-def test_the_log_alone_gives_the_same(corpus, folder):
-    source = corpus / "internal" / "data" / "__cluster_metadata-0"
-    (folder / f"{0:020d}.log").write_bytes((source / f"{0:020d}.log").read_bytes())
-    alone, both = read(folder), read(source)
-    assert alone.snapshot is None
-    assert alone.is_complete
-    for field in ("topics", "configs", "features", "brokers", "end_offset", "voters"):
-        assert getattr(alone, field) == getattr(both, field)
-
-
-def test_metadata_has_nothing_that_a_later_record_removed(folder):
-    write(
-        folder,
-        [
-            [topic(), partition(T1), config("5"), config("6", "retention.bytes")],
-            [
-                config(None, "retention.bytes"),
-                config("1", "log.retention.ms", "", 4),
-                config("2", "log.retention.ms", "1", 4),
-            ],
-            [topic("t2", T2), config("7", resource="t2"), partition(T2)],
-            [value("RemoveTopicRecord", topicId=T2)],
-        ],
-    )
-    found = read(folder)
-    assert sorted(found.topics) == ["t1"]
-    assert found.topic_settings("t1") == {"retention.ms": "5"}
-    assert found.topic_settings("t2") == {}
-    assert found.default_broker_settings() == {"log.retention.ms": "1"}
-    assert found.broker_settings(1) == {"log.retention.ms": "2"}
-    assert found.broker_settings(2) == {}
 
 
 def test_a_partition_change_record_replaces_the_given_fields(folder):

@@ -148,28 +148,6 @@ def test_machine_output_has_an_object_where_the_text_is_no_error():
                 assert (found is None) == ("skipping." in text)
 
 
-def test_an_offset_commit_as_an_object():
-    key = struct.pack(">h", 1) + encode_message("OffsetCommitKey", 0, {"group": "g", "topic": "t", "partition": 3})
-    value = {"offset": 42, "leaderEpoch": 7, "metadata": "m", "commitTimestamp": 99}
-    record = {
-        "type": "OffsetCommit",
-        "type_id": 1,
-        "version": 3,
-        "key": {"group": "g", "topic": "t", "partition": 3},
-        "value": value,
-    }
-    encoded = struct.pack(">h", 3) + encode_message("OffsetCommitValue", 3, value)
-    assert record_object("__consumer_offsets", key, encoded) == record
-    assert record_object("__consumer_offsets", key, None) == {**record, "version": None, "value": None}
-
-
-def test_a_metadata_record_is_printed_as_an_object():
-    message = {"name": "metadata.version", "featureLevel": 29}
-    encoded = b"\1\x0c\0" + encode_message("FeatureLevelRecord", 0, message)
-    expected = {"type": "FeatureLevelRecord", "type_id": 12, "version": 0, "value": message}
-    assert record_object("__cluster_metadata", None, encoded) == expected
-
-
 @pytest.mark.parametrize(
     ("topic", "key", "value"),
     [

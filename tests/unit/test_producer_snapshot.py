@@ -22,28 +22,6 @@ def real_bytes():
     return (FIXTURES / "kraft" / "tx-0" / NAME).read_bytes()
 
 
-def line(entry):
-    txn = entry.open_txn_first_offset
-    txn = "OptionalLong.empty" if txn is None else f"OptionalLong[{txn}]"
-    text = (
-        f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} coordinatorEpoch: "
-        f"{entry.coordinator_epoch} currentTxnFirstOffset: {txn} lastTimestamp: {entry.timestamp} "
-    )
-    if not entry.has_batch:
-        return text
-    return text + (
-        f"firstSequence: {entry.first_sequence} lastSequence: {entry.last_sequence} lastOffset: {entry.last_offset} "
-        f"offsetDelta: {entry.offset_delta} timestamp: {entry.timestamp}"
-    )
-
-
-def test_real_file_reads_as_the_dump_tool_prints_it():
-    entries, faults = decode(real_bytes())
-    assert list(map(line, entries)) == (FIXTURES / "expected" / f"{NAME}.out").read_text().splitlines()[1:]
-    assert faults == []
-    assert encode(entries) == real_bytes()
-
-
 def test_an_empty_snapshot_has_the_ten_bytes_of_kafka():
     assert encode([]) == bytes.fromhex("000148674bc700000000")
     assert decode(encode([])) == ([], [])

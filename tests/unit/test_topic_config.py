@@ -60,22 +60,6 @@ def test_defaults_are_kafka_s():
     assert not config.is_configured("retention.ms")
 
 
-@given(st.lists(st.booleans(), min_size=5, max_size=5))
-def test_the_strongest_layer_wins(present):
-    names = ("retention.ms", "retention.ms", "log.retention.ms", "log.retention.ms", "log.retention.ms")
-    layers = {
-        layer: {name: str(at)}
-        for at, (layer, name, here) in enumerate(zip(LAYERS, names, present, strict=True), 1)
-        if here
-    }
-    setting = resolved(**layers)["retention.ms"]
-    if not any(present):
-        assert setting.origin is Origin.DEFAULT
-    else:
-        first = present.index(True)
-        assert setting[:3] == ("retention.ms", first + 1, ORIGINS[first])
-
-
 @given(st.sets(st.sampled_from(["ms", "minutes", "hours"])))
 def test_of_one_layer_the_finest_unit_wins(units):
     static = {

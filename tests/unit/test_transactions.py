@@ -92,18 +92,6 @@ def test_a_transaction_keeps_its_first_offset_and_the_last_time():
     assert open_transactions([], batches, 0, 10) == [OpenTransaction(7, 1, 0, 9)]
 
 
-def test_a_marker_ends_the_transaction_of_its_producer_only():
-    begun = [batch(0, producer=p, attributes=TRANSACTIONAL) for p in (7, 8)]
-    found = open_transactions([], [*begun, batch(1, attributes=CONTROL)], 0, 10)
-    assert [t.producer_id for t in found] == [8]
-
-
-def test_an_empty_control_batch_ends_nothing():
-    """The cleaner leaves it when the whole transaction is gone."""
-    batches = [batch(0, attributes=TRANSACTIONAL), batch(1, attributes=CONTROL, count=0)]
-    assert len(open_transactions([], batches, 0, 10)) == 1
-
-
 def test_snapshot_entries_stay_open_until_their_marker():
     entries = [entry(7, 4), entry(8, -1), entry(9, 2)]
     assert open_transactions(entries, [], 20, 20) == [OpenTransaction(9, 3, 2, 99), OpenTransaction(7, 3, 4, 99)]
@@ -115,10 +103,6 @@ def test_snapshot_entries_stay_open_until_their_marker():
 def test_batches_outside_the_range_do_not_count():
     batches = [batch(5, attributes=TRANSACTIONAL), batch(30, producer=8, attributes=TRANSACTIONAL)]
     assert open_transactions([], batches, 6, 30) == []
-
-
-def test_batches_without_producer_or_transaction_do_not_count():
-    assert open_transactions([], [batch(0), batch(1, producer=-1, attributes=TRANSACTIONAL)], 0, 10) == []
 
 
 @pytest.mark.parametrize("seed", range(80))

@@ -1,4 +1,4 @@
-"""Commands as processes of their own: a closed pipe or a full disk as output, signals, and the same answer as in this process.
+"""Commands as processes of their own: a closed or full output, no input, signals, and the same answer as in this process.
 
 `pytest tests/conformance --update` stores the answers.
 """
@@ -20,7 +20,7 @@ import pytest
 
 from tests.conformance import record
 from tests.conformance.log_directories import log_directory_of
-from tests.conformance.rows import EXTRAS, commands_of
+from tests.conformance.rows import EXTRAS, NOW, Row, commands_of
 from tests.conformance.runner import ENVIRONMENT, recorded_environment, run_in
 from tests.support.effort import DIAL
 
@@ -64,6 +64,38 @@ import KCAT --input kcat --log-dir D --topic k --topic-id AAAAAAAAAAAAAAAAAAAAAQ
 sql DUCKDB D 'select count(*) from segments'
 replay D CLUSTER --command-config LINES
 """
+SIGNALLED_WRITERS = """
+recover P NOW
+roll P --force DELETE NOW
+compact P COMPACT --force NOW
+append P LINES --input lines --single-replica DELETE NOW
+retain P --config retention.ms=1000 DELETE NOW
+truncate P --to 20 --single-replica DELETE NOW
+delete-records P --before 15 --single-replica DELETE NOW
+recover P --salvage OUT NOW
+metadump D OUT --format json
+export D --output OUT --format json --mode dropmalformed
+import KCAT --input kcat --log-dir D --topic k --topic-id AAAAAAAAAAAAAAAAAAAAAQ --partitions 1 DELETE NOW
+"""
+SIGNAL_AT_FIRST_SYNC = """
+import os, signal, time
+
+real = os.fsync
+
+def fsync(descriptor):
+    os.fsync = real
+    os.kill(os.getpid(), signal.{name})
+    time.sleep(0.5)  # the main thread takes the signal, whichever thread syncs
+    return real(descriptor)
+
+os.fsync = fsync
+"""
+WITHOUT_STREAM = """
+ls D
+dump-log P
+recover P NOW
+append P --input lines --single-replica DELETE NOW
+"""
 LONG = """
 read D --format json
 dump-log P --print-data-log --format json
@@ -72,6 +104,8 @@ read D --print partition,offset,timestamp,key,value
 """What they print does not fit into a pipe, so they wait for a reader."""
 PIPE_BYTES = 4096
 PORT = re.compile(r"(?<=127.0.0.1):\d+")
+STAGED = re.compile(r"(?<=\.)[0-9a-f]{32}(?=-delete)")
+"""What import names the directories with that it builds partitions in."""
 DEADLINE_SECONDS = 60
 
 
@@ -88,10 +122,12 @@ def place(tmp_path, log_directory):
     return tmp_path
 
 
-def start(argv, place, stdout):
-    environment = {**os.environ, **ENVIRONMENT, "PYTHONUNBUFFERED": ""}  # output has a buffer where users run commands
+def start(argv, place, stdout, redirection="", **variables):
+    """`redirection` is one of bash."""
+    environment = {**os.environ, **ENVIRONMENT, "PYTHONUNBUFFERED": "", **variables}  # users' output has a buffer
     streams = {"stdin": subprocess.DEVNULL, "stdout": stdout, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, "-m", "kafkalog_cli", *argv], cwd=place, env=environment, **streams)
+    command = ["bash", "-c", f'exec "$@" {redirection}', "bash", sys.executable, "-m", "kafkalog_cli", *argv]
+    return subprocess.Popen(command, cwd=place, env=environment, **streams)
 
 
 def answer(process, place, root):
@@ -112,6 +148,38 @@ def closed_pipe(argv, place, root):
 def full_disk(argv, place, root):
     with Path("/dev/full").open("wb") as full:
         return answer(start(argv, place, full), place, root)
+
+
+def files_of(argv, place):
+    return {STAGED.sub("ID", name): facts for name, facts in record.files_of(Row((argv,)), place).items()}
+
+
+def redirected(redirection, argv, place, root):
+    """The files that it changes are in the answer."""
+    before = files_of(argv, place)
+    [found] = answer(start(argv, place, subprocess.PIPE, redirection), place, root)
+    return [{**found, "files": record.changed_files(before, files_of(argv, place))}]
+
+
+def runs_in(place):
+    return {path.name for path in place.rglob(".kafkalog/*") if record.RUN.fullmatch(path.name)}
+
+
+def signalled_at_first_sync(number, argv, place, root):
+    """A writer that is stopped while it changes files of a sound log; then its undo, or the same command where it left no run."""
+    if argv[0] != "recover":
+        with recorded_environment():
+            run_in(place, ["recover", "D", *NOW])
+    (place / "sitecustomize.py").write_text(SIGNAL_AT_FIRST_SYNC.format(name=number.name))
+    before, runs = files_of(argv, place), runs_in(place)
+    process = start(argv, place, subprocess.PIPE, PYTHONPATH=str(place), PYTHONDONTWRITEBYTECODE="1")
+    [found] = answer(process, place, root)
+    found["files"] = record.changed_files(before, files_of(argv, place))
+    made = runs_in(place) - runs
+    with recorded_environment():
+        ran = run_in(place, ["undo", "D", *made] if made else argv)
+    again = record.answer_of(ran["code"], ran["out"], ran["err"], place, root)
+    return [found, {**again, "files": record.changed_files(before, files_of(argv, place))}]
 
 
 def signalled(number):
@@ -159,8 +227,19 @@ def lines(table):
 CONDITIONS = [
     (name, run, lines(READERS + WRITERS)) for name, run in (("closed pipe", closed_pipe), ("full disk", full_disk))
 ]
+CONDITIONS += [
+    (name, partial(redirected, redirection), lines(WITHOUT_STREAM))
+    for name, redirection in (("no input", "<&-"), ("no output", ">&-"), ("full disk for messages", "2>/dev/full"))
+]
 for signalled_by in (signal.SIGINT, signal.SIGTERM):
     CONDITIONS += [(signalled_by.name, signalled(signalled_by), lines(LONG))]
+    CONDITIONS += [
+        (
+            f"{signalled_by.name} at its first sync",
+            partial(signalled_at_first_sync, signalled_by),
+            lines(SIGNALLED_WRITERS),
+        )
+    ]
     CONDITIONS += [(signalled_by.name, partial(stopped_server, signalled_by), lines("serve D --port 0 *"))]
 ROWS = {f"{name}: {' '.join(argv)}": (run, argv) for name, run, commands in CONDITIONS for argv in commands}
 

@@ -104,7 +104,7 @@ def stats(context: Context, options: StatsOptions) -> int:
     run.progress.erase()
     for result in measured:
         _report(run, result)
-    measured.sort(key=lambda result: -result.contents.bytes)
+    measured.sort(key=_largest_first)
     sums = [*sums_of(measured, options.top)]
     counts = {}
     if run.lines is not None:
@@ -140,13 +140,20 @@ def _stats_of_hosts(run: Run, options: StatsOptions) -> int:
             run.messages.exception(error)
     for result in chain(*measured.values()):
         _report(run, result)
-    sums = [row for host, found in measured.items() for row in sums_of(found, options.top, host)]
+    sums = [
+        row for host, found in measured.items() for row in sums_of(sorted(found, key=_largest_first), options.top, host)
+    ]
     if run.lines is not None:
         run.lines.results(sums)
     else:
         write_hosts(run.out, sums, by_partition=options.partitions)
     run.codes = [ExitCode.PARTIAL] if hosts.missing else run.codes
     return run.end(hosts=len(measured), partitions=sum(map(len, measured.values())))
+
+
+def _largest_first(measured: MeasuredPartition) -> int:
+    """Key of the order in which partitions are added up, which decides between equally large records and keys."""
+    return -measured.contents.bytes
 
 
 def _report(run: Run, measured: MeasuredPartition) -> None:

@@ -158,8 +158,8 @@ class Hosts:
             if not self._pending and time.monotonic() - self._news_at > most_seconds:
                 break
         self._return_seconds = max(RETURN_SECONDS, 2 * (time.monotonic() - begun))  # starts are slow beside other work
-        self._check_answers()
         self._name_hosts()
+        self._check_answers()
 
     def _is_complete(self) -> bool:
         if self._pending or not self._hosts:

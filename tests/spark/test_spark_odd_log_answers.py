@@ -1,10 +1,13 @@
-"""SQL and streams over logs with gaps, damage and transactions: each answer is that over the rows of a decoder in plain Python."""
+"""DataFrames, SQL and streams over logs with gaps, damage and transactions: each answer is that over the rows of a decoder in plain Python."""
 
 import pytest
 
 from tests.spark.odd_logs import DDL, OddLog, Random, make_odd_logs, naive_rows
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
+
+from pyspark.sql import Window
+from pyspark.sql import functions as f
 
 from tests.support.product_spark import sql
 
@@ -45,6 +48,69 @@ def plain(value):
     if isinstance(value, dict):
         return tuple(sorted((plain(key), plain(one)) for key, one in value.items()))
     return value
+
+
+PLACE = ["topic", "partition", "offset"]
+FILTERS = (
+    "partition = 1", "offset between 9 and 30", "offset in (1, 28, 29, 41)", "key is null", "timestamp_ms = -1",
+    "length(value) > 20", "topic like 't%' and partition != 1", "size(headers) > 0", "not (offset > 20) or partition = 2",
+    "offset % 3 = 0", "value = x'' or key = x'6b31'", "timestampType < 0", "offset = 28L and partition = 2", "false",
+)  # fmt: skip
+STEPS = (
+    lambda df, one: df.where(one()),
+    lambda df, one: df.where(one()).unionByName(df.where(one())),
+    lambda df, one: df.join(df.where(one()).select(*PLACE), PLACE, "left_semi"),
+    lambda df, one: df.join(f.broadcast(df.where(one()).select("key").distinct()), "key", "left_anti"),
+    lambda df, one: df.exceptAll(df.where(one())),
+    lambda df, one: df.repartition(3, "key").dropDuplicates(PLACE),
+    lambda df, one: df.where(one()).localCheckpoint(),
+    lambda df, one: df.orderBy(*PLACE).offset(3).limit(70),
+    lambda df, one: df.where(one()).cache(),
+)
+
+
+def _by_offset():
+    return Window.partitionBy("topic", "partition").orderBy("offset")
+
+
+ENDS = (
+    lambda df: df,
+    lambda df: df.select(*PLACE, "headers.key", f.col("headers")[0]["value"].alias("first")),
+    lambda df: df.select(*PLACE, f.explode_outer("headers").alias("h")).where("h is null or h.value is not null"),
+    lambda df: df.select(
+        *PLACE, f.lag("key").over(_by_offset()).alias("before"), f.sum(f.length("value")).over(_by_offset()).alias("n")
+    ),
+    lambda df: df.groupBy("topic").pivot("partition", [0, 1, 2]).agg(f.count("value"), f.max("offset")),
+    lambda df: df.rollup("topic", "timestampType").agg(f.count("*").alias("n"), f.min("timestamp_ms"), f.max("key")),
+    lambda df: df.select("key").distinct(),
+    lambda df: df.select(f.md5("value"), f.col("value").cast("string"), f.size("headers")),
+)
+READS = [
+    {}, {"isolation": "read_committed", "maxRecordsPerPartition": "120"}, {"minPartitions": "20"},
+    {"kafka.isolation.level": "read_committed"},
+]  # fmt: skip
+CHAINS = 48
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(CHAINS))
+def test_a_random_chain_of_dataframe_calls_answers_like_the_naive_reader(spark, folder, seed, evidence):
+    """Its DataFrame, of which each use may read other columns and offsets, has all rows afterwards."""
+    options = READS[seed % len(READS)]
+    made = spark.read.format("kafkalog").options(includeHeaders="true", **options).load(str(folder))
+    made = made.withColumn("timestamp_ms", f.unix_millis("timestamp")).drop("timestamp")
+    rows = naive_rows(folder, committed=is_committed(options))
+    answers = []
+    for df in (made, spark.createDataFrame(rows, DDL)):
+        random = Random(seed)
+        whole = df = df.select(*spark.createDataFrame([], DDL).columns)
+        for step in random.sample(STEPS, 3):
+            df = step(df, lambda random=random: random.choice(FILTERS))
+        answers.append((rows_of(random.choice(ENDS)(df)), whole.count(), whole.where("offset = 28").count()))
+    spark.catalog.clearCache()
+    assert answers[0] == answers[1]
+    assert answers[0][1] == len(rows)
+    evidence("R49", 1, CHAINS)
 
 
 QUERIES = [

@@ -54,6 +54,7 @@ FLOORS = {
     "R44": (145, "faults and images"),
     "R45": (120, "faults"),
     "R46": (240, "partitions"),
+    "R49": (48, "chains of calls"),
     "R50": (57, "queries and runs"),
     "R51": (10, "runs"),
     "R52": (114, "runs"),

@@ -47,7 +47,7 @@ help verify
 verify --no-such-option
 --version
 """
-WRITERS = """
+CHANGES = """
 recover P NOW
 roll P --force DELETE NOW
 compact P COMPACT --force NOW
@@ -55,6 +55,8 @@ append P LINES --input lines --single-replica DELETE NOW
 retain P --config retention.ms=1000 DELETE NOW
 truncate P --to 20 --single-replica DELETE NOW
 delete-records P --before 15 --single-replica DELETE NOW
+"""
+WRITERS = f"""{CHANGES.rstrip()}
 purge D
 undo D
 demo OUT
@@ -64,14 +66,7 @@ import KCAT --input kcat --log-dir D --topic k --topic-id AAAAAAAAAAAAAAAAAAAAAQ
 sql DUCKDB D 'select count(*) from segments'
 replay D CLUSTER --command-config LINES
 """
-SIGNALLED_WRITERS = """
-recover P NOW
-roll P --force DELETE NOW
-compact P COMPACT --force NOW
-append P LINES --input lines --single-replica DELETE NOW
-retain P --config retention.ms=1000 DELETE NOW
-truncate P --to 20 --single-replica DELETE NOW
-delete-records P --before 15 --single-replica DELETE NOW
+SIGNALLED_WRITERS = f"""{CHANGES.rstrip()}
 recover P --salvage OUT NOW
 metadump D OUT --format json
 export D --output OUT --format json --mode dropmalformed

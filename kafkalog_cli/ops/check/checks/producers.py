@@ -69,10 +69,11 @@ class ProducerTrail:
         self._lists_markers = lists_markers
         self._producers: set[int] = set()
         # Whether a batch begins where a snapshot has the beginning of an open transaction
-        self._begins: dict[tuple[int, int | None], bool] = {}
+        self._begins: dict[tuple[int, int], bool] = {}
         for entry in (entry for _, read in snapshots.values() for entry in read()):
             self._producers.add(entry.producer_id)
-            self._begins[entry.producer_id, entry.open_txn_first_offset] = False
+            if entry.open_txn_first_offset is not None:
+                self._begins[entry.producer_id, entry.open_txn_first_offset] = False
         self._last_data: dict[int, Batch] = {}
         self._last_marker: dict[int, int] = {}
         self._open: dict[int, int] = {}
@@ -204,14 +205,6 @@ def _lacking(fs: Filesystem, log: ReadableFile, aborted: "array[int]") -> Iterat
         if more:
             message += f"; {more} more are missing"
         yield finding(FindingKind.TXN_INDEX_WRONG, path, message, offsets=(first, last))
-
-
-def may_begin(offset: int, begins: int | None, ask: Ask) -> bool:
-    """Whether a transaction whose first batch in the log is at `begins` (None: there is none) may begin at `offset`.
-
-    Deletion and compaction remove batches, so the log may show less of a transaction than the entry of a file.
-    """
-    return offset == begins or ((begins is None or offset < begins) and not ask(offset).holds)
 
 
 def _batch_problem(entry: ProducerEntry, batch: Batch) -> str:

@@ -17,7 +17,7 @@ from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.ops.check.checks.file_report import Entry, FileNote, Verdict, fault_note
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.check.checks.log_questions import Ask, LogQuestions
-from kafkalog_cli.ops.check.checks.producers import RIGHT, Judgement, may_begin
+from kafkalog_cli.ops.check.checks.producers import RIGHT, Judgement
 
 MarkerAt = Callable[[int], int | None]
 
@@ -76,7 +76,7 @@ def _txn_problem(entry: AbortedTxn, before: AbortedTxn | None, marker_at: Marker
     kind = marker_at(ended.position)
     if kind != ABORT:
         return f"the marker at the last offset is {'COMMIT' if kind == COMMIT else 'OTHER'}, not ABORT"
-    if not may_begin(entry.first_offset, ended.first_offset, questions.answer):
+    if not _may_begin(entry.first_offset, ended.first_offset, questions.answer):
         begins = ended.first_offset
         return (
             "no batch of it is at the first offset" if begins is None else f"the transaction began with offset {begins}"
@@ -93,6 +93,14 @@ def _txn_problem(entry: AbortedTxn, before: AbortedTxn | None, marker_at: Marker
     if stable < ended.last_stable_offset and questions.answer(stable).holds:
         return "no transaction of another producer begins at the last stable offset"
     return ""
+
+
+def _may_begin(offset: int, begins: int | None, ask: Ask) -> bool:
+    """Whether a transaction whose first batch in the log is at `begins` (None: there is none) may begin at `offset`.
+
+    Deletion and compaction remove batches, so the log may show less of a transaction than the entry of a file.
+    """
+    return offset == begins or ((begins is None or offset < begins) and not ask(offset).holds)
 
 
 # ---- producer snapshot
